@@ -1,0 +1,184 @@
+"""What commands there are, their options and their help."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="A self-hosted, stateful code interpreter.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+sessions_app = typer.Typer()
+app.add_typer(sessions_app, name="sessions", invoke_without_command=True)
+
+Which = Annotated[str, typer.Argument(metavar="SESSION", help="Id, beginning of an id, or name.")]
+Several = Annotated[list[str], typer.Argument(metavar="SESSION…", help="Ids, beginnings or names.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Joined = Annotated[
+    str | None,
+    typer.Option("--session", "-s", metavar="SESSION", help="Use this session: id, prefix or name."),
+]
+Name = Annotated[str | None, typer.Option(help="Name of the new session.")]
+Env = Annotated[str | None, typer.Option("--environment", "-e", help="Environment of the new session.")]
+Images = Annotated[Path, typer.Option(metavar="DIR", help="Where images are saved.")]
+Timeout = Annotated[float | None, typer.Option(metavar="SECONDS", help="Longest time a cell may run.")]
+Settings = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="interpreter.toml")]
+
+
+class Runtime(Enum):
+    auto = "auto"
+    embedded = "embedded"
+
+
+class Isolation(Enum):
+    auto = "auto"
+    bubblewrap = "bubblewrap"
+    none = "none"
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. [8888]")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept.")] = None,
+    runtime: Annotated[Runtime | None, typer.Option(help="Where sandboxes run.")] = None,
+    isolation: Annotated[Isolation | None, typer.Option(help="How sandboxes are kept apart.")] = None,
+    token: Annotated[str | None, typer.Option(help="Bearer token; made and kept if not given.")] = None,
+    config: Settings = None,
+) -> None:
+    """Start the gateway."""
+    from interpreter.cli.settings import serve as command
+
+    flags = {
+        "host": host,
+        "port": port,
+        "data_dir": data_dir and str(data_dir),
+        "runtime": runtime and runtime.value,
+        "isolation": isolation and isolation.value,
+        "token": token,
+    }
+    raise typer.Exit(command(flags, config))
+
+
+@app.command()
+def run(
+    code: Annotated[str | None, typer.Argument(help="The code, or - to read it from stdin.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="Run this file.")] = None,
+    session: Joined = None,
+    name: Name = None,
+    environment: Env = None,
+    timeout: Timeout = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the session afterwards.")] = False,
+    images: Images = Path(),
+    json: Json = False,
+) -> None:
+    """Run a cell and show what comes of it.
+
+    Without --session it makes a session and keeps it, so that the next cell can go on there.
+
+    Exit codes: 0 ok, 1 the cell failed, 2 usage, 3 the gateway, 124 timeout, 130 interrupted.
+    """
+    from interpreter.cli.run import read_code
+    from interpreter.cli.run import run as command
+
+    source = read_code(code, file)
+    raise typer.Exit(
+        command(
+            source,
+            joined=session,
+            name=name,
+            environment=environment,
+            timeout=timeout,
+            delete=delete,
+            images=images,
+            json=json,
+        )
+    )
+
+
+@app.command()
+def repl(
+    session: Joined = None,
+    name: Name = None,
+    environment: Env = None,
+    timeout: Timeout = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the session when leaving.")] = False,
+    images: Images = Path(),
+) -> None:
+    """Type cells at a prompt."""
+    from interpreter.cli.repl import repl as command
+
+    raise typer.Exit(
+        command(
+            joined=session, name=name, environment=environment, timeout=timeout, keep=keep, images=images
+        )
+    )
+
+
+@sessions_app.callback()
+def sessions(context: typer.Context, json: Json = False) -> None:
+    """List the sessions, or delete some."""
+    if context.invoked_subcommand is None:
+        from interpreter.cli.sessions import show
+
+        show(json)
+
+
+@sessions_app.command("delete")
+@app.command()
+def delete(sessions: Several) -> None:
+    """Delete sessions, with their files and history."""
+    from interpreter.cli.sessions import delete as command
+
+    command(sessions)
+
+
+@app.command()
+def logs(
+    session: Which,
+    follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on as things happen.")] = False,
+    json: Json = False,
+) -> None:
+    """Show what a session has run, and what came of it."""
+    from interpreter.cli.logs import logs as command
+
+    command(session, follow, json)
+
+
+@app.command()
+def interrupt(session: Which) -> None:
+    """Interrupt the cell that runs in a session."""
+    from interpreter.cli.sessions import interrupt as command
+
+    command(session)
+
+
+@app.command()
+def restart(session: Which) -> None:
+    """Give a session a fresh kernel. Memory is gone, files stay."""
+    from interpreter.cli.sessions import restart as command
+
+    command(session)
+
+
+@app.command()
+def config(config: Settings = None, json: Json = False) -> None:
+    """Show every setting and where its value comes from."""
+    from interpreter.cli.settings import show
+
+    show(config, json)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from interpreter import __version__
+
+    print(__version__)

@@ -1,0 +1,102 @@
+"""Events as a person reads them in a terminal.
+
+What the cell prints goes where it printed it, as it comes. Results are shown as text, errors as a
+traceback on stderr, in colour on a terminal; pictures are saved and named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from interpreter.cli.images import ImageFolder
+from interpreter.models import Event, EventType
+
+RED, GREEN, CYAN, DIM, BOLD = "31", "32", "36", "2", "1"
+_READABLE = ("text/plain", "text/markdown", "text/latex")
+
+
+class Screen:
+    """Shows the events of a session. `labels` puts Out[n] before results."""
+
+    def __init__(
+        self, out: TextIO, err: TextIO, images: ImageFolder | None, *, labels: bool = False
+    ) -> None:
+        self.out = out
+        self.err = err
+        self.unfinished_line = False
+        self._images = images
+        self._labels = labels
+
+    def show(self, event: Event) -> None:
+        data = event.data
+        match event.type:
+            case EventType.stream:
+                self.write(self.err if data["name"] == "stderr" else self.out, data["text"])
+            case EventType.display | EventType.update:
+                self._show_bundle(data)
+            case EventType.error:
+                self._show_error(data)
+
+    def line(self, file: TextIO, text: str) -> None:
+        """A line of its own, also after output that did not end its line."""
+        self.write(file, ("\n" if self.unfinished_line else "") + text + "\n")
+
+    def write(self, file: TextIO, text: str) -> None:
+        if not text:
+            return
+        try:
+            file.write(text)
+        except UnicodeEncodeError:  # the terminal's encoding has not all of its characters
+            file.write(text.encode(file.encoding, "backslashreplace").decode(file.encoding))
+        file.flush()
+        self.unfinished_line = not text.endswith("\n")
+
+    def paint(self, file: TextIO, style: str, text: str) -> str:
+        if not file.isatty() or "NO_COLOR" in os.environ:
+            return text
+        return f"\x1b[{style}m{text}\x1b[0m"
+
+    def _show_bundle(self, data: Mapping[str, Any]) -> None:
+        bundle = data["data"]
+        saved = self._images.save(bundle, data.get("display_id")) if self._images else []
+        for path in saved:
+            self.line(self.err, self.paint(self.err, CYAN, f"image saved: {path}"))
+        if not saved:
+            self.line(self.out, self._label(data) + readable(bundle))
+
+    def _label(self, data: Mapping[str, Any]) -> str:
+        count = data.get("execution_count")
+        if not self._labels or data.get("output_type") != "execute_result" or count is None:
+            return ""
+        space = "\n" if "\n" in readable(data["data"]) else " "
+        return self.paint(self.out, RED, f"Out[{count}]:") + space
+
+    def _show_error(self, data: Mapping[str, Any]) -> None:
+        lines = "\n".join(data["traceback"]).splitlines()
+        if not lines:
+            lines = [f"{data['ename']}: {data['evalue']}"]
+        for line in lines:
+            self.line(self.err, self._paint_traceback(line, data["ename"]))
+
+    def _paint_traceback(self, line: str, ename: str) -> str:
+        if line.startswith(ename):
+            return self.paint(self.err, f"{BOLD};{RED}", line)
+        if line.startswith("-->") or line.startswith("---->"):
+            return self.paint(self.err, BOLD, line)
+        if line.startswith(("Cell In", "File ")):
+            return self.paint(self.err, CYAN, line)
+        if line and not line.strip("-"):
+            return self.paint(self.err, DIM, line)
+        return line
+
+
+def readable(bundle: Mapping[str, Any]) -> str:
+    """The best plain text there is for one output."""
+    for mime in _READABLE:
+        if mime in bundle:
+            text = bundle[mime]
+            return "".join(text) if isinstance(text, list) else str(text)
+    kinds = ", ".join(sorted(bundle)) or "nothing"
+    return f"<{kinds}>"

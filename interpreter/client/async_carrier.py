@@ -1,0 +1,71 @@
+"""Taking calls to the gateway and answers back: all the input and output of `aio`.
+
+There are four ways to go: once, until it is answered, as bytes as they come, and as events over
+as many connections as it takes. The same four as in `carrier`, with `await`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TypeVar
+
+import httpx
+
+from interpreter.client.follow import Backoff, Follow
+from interpreter.client.requests import Call
+from interpreter.client.wire import Wire
+from interpreter.errors import InterpreterError
+from interpreter.models import Event
+
+T = TypeVar("T")
+
+
+class AsyncCarrier:
+    """For programs that await."""
+
+    def __init__(self, wire: Wire, reconnect: float, transport: httpx.AsyncBaseTransport | None) -> None:
+        self.wire = wire
+        self.reconnect = reconnect
+        self._http = httpx.AsyncClient(transport=transport, **wire.settings())
+        self.close = self._http.aclose
+
+    async def send(self, call: Call[T]) -> T:
+        try:
+            response = await self._http.request(**self.wire.request(call))
+        except httpx.TransportError as e:
+            raise self.wire.explain(e) from e
+        return call.read(response.status_code, response.content)
+
+    async def send_until_answered(self, call: Call[T]) -> T:
+        backoff = Backoff(self.reconnect)
+        while True:
+            backoff.trying()
+            try:
+                return await self.send(call)
+            except InterpreterError as e:
+                pause = backoff.pause_after(e)
+            await asyncio.sleep(pause)
+
+    async def read(self, call: Call[None]) -> AsyncGenerator[bytes, None]:
+        try:
+            async with self._http.stream(**self.wire.request(call)) as response:
+                if response.status_code >= 400:
+                    call.read(response.status_code, await response.aread())
+                async for chunk in response.aiter_raw():
+                    yield chunk
+        except httpx.TransportError as e:
+            raise self.wire.explain(e) from e
+
+    async def follow(self, follow: Follow) -> AsyncGenerator[Event, None]:
+        while not follow.finished:
+            try:
+                async with aclosing(self.read(follow.call())) as chunks:
+                    async for chunk in chunks:
+                        for event in follow.feed(chunk):
+                            yield event
+                pause = follow.ended()
+            except InterpreterError as e:
+                pause = follow.failed(e)
+            await asyncio.sleep(pause)

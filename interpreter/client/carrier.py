@@ -1,0 +1,69 @@
+"""Taking calls to the gateway and answers back: all the input and output of `sync`.
+
+There are four ways to go: once, until it is answered, as bytes as they come, and as events over
+as many connections as it takes. `async_carrier` has the same four.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Iterator
+from typing import TypeVar
+
+import httpx
+
+from interpreter.client.follow import Backoff, Follow
+from interpreter.client.requests import Call
+from interpreter.client.wire import Wire
+from interpreter.errors import InterpreterError
+from interpreter.models import Event
+
+T = TypeVar("T")
+
+
+class Carrier:
+    """For programs that wait. May be used from several threads."""
+
+    def __init__(self, wire: Wire, reconnect: float, transport: httpx.BaseTransport | None) -> None:
+        self.wire = wire
+        self.reconnect = reconnect
+        self._http = httpx.Client(transport=transport, **wire.settings())
+        self.close = weakref.finalize(self, self._http.close)
+
+    def send(self, call: Call[T]) -> T:
+        try:
+            response = self._http.request(**self.wire.request(call))
+        except httpx.TransportError as e:
+            raise self.wire.explain(e) from e
+        return call.read(response.status_code, response.content)
+
+    def send_until_answered(self, call: Call[T]) -> T:
+        """For a call that may safely be sent twice."""
+        backoff = Backoff(self.reconnect)
+        while True:
+            backoff.trying()
+            try:
+                return self.send(call)
+            except InterpreterError as e:
+                pause = backoff.pause_after(e)
+            time.sleep(pause)
+
+    def read(self, call: Call[None]) -> Iterator[bytes]:
+        try:
+            with self._http.stream(**self.wire.request(call)) as response:
+                if response.status_code >= 400:
+                    call.read(response.status_code, response.read())
+                yield from response.iter_raw()
+        except httpx.TransportError as e:
+            raise self.wire.explain(e) from e
+
+    def follow(self, follow: Follow) -> Iterator[Event]:
+        while not follow.finished:
+            try:
+                for chunk in self.read(follow.call()):
+                    yield from follow.feed(chunk)
+                pause = follow.ended()
+            except InterpreterError as e:
+                pause = follow.failed(e)
+            time.sleep(pause)

@@ -1,0 +1,174 @@
+"""Every setting, its default, and where its value came from.
+
+Values come from `interpreter.toml`, then `INTERPRETER_*` in the environment, then command-line
+flags; later ones win. A setting in a table is written `INTERPRETER_LIMITS__MEMORY_MB` in the
+environment. `interpreter config` shows the result with the origin of each value.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from interpreter.errors import ConfigurationError
+from interpreter.models import Limits
+
+PREFIX = "INTERPRETER_"
+FILE_NAME = "interpreter.toml"
+CLIENT_VARIABLES = frozenset({"INTERPRETER_URL", "INTERPRETER_CONFIG"})
+"""Read elsewhere, so not settings of the gateway."""
+
+
+def default_data_dir() -> Path:
+    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser() / "interpreter"
+
+
+class Environment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a session's kernel runs with."""
+
+    packages: list[str] = []
+    """Installed beside ipykernel when the environment is made."""
+    preload: list[str] = []
+    """Modules imported before a kernel is forked, so that its first cell has them loaded."""
+    argv: list[str] | None = None
+    """Another kernel's command, with `{connection_file}` in it; None forks our own ipykernel."""
+
+
+DEFAULT_ENVIRONMENTS = {
+    "python": Environment(
+        packages=["numpy==2.4.6", "pandas==3.1.1", "matplotlib==3.11.2"],
+        preload=["numpy", "pandas", "matplotlib.pyplot"],
+    )
+}
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The gateway's settings. Sizes are bytes and times are seconds unless the name says else."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8888
+    data_dir: str = msgspec.field(default_factory=lambda: str(default_data_dir()))
+    kernels_dir: str | None = None
+    """Where kernel environments are made; `kernels` in the data directory when not set."""
+    runtime: Literal["auto", "embedded"] = "auto"
+    isolation: Literal["auto", "bubblewrap", "none"] = "auto"
+    token: str | None = None
+    """None makes one at first start and keeps it in the data directory."""
+    on_shutdown: Literal["keep", "stop"] = "keep"
+    """Whether sessions go on when the gateway stops, and are there at its next start."""
+
+    default_environment: str = "python"
+    environments: dict[str, Environment] = msgspec.field(
+        default_factory=lambda: dict(DEFAULT_ENVIRONMENTS)
+    )
+    spares: Annotated[int, Meta(ge=0, le=100)] = 1
+    """Sandboxes kept ready for the default environment; each is used once."""
+
+    limits: Limits = Limits()
+    """What a session gets unless it asks for something else."""
+    maximums: Limits = Limits(
+        memory_mb=16384,
+        cpus=8.0,
+        processes=4096,
+        file_mb=16384,
+        cell_seconds=86400.0,
+        queued_cells=1000,
+        recorded_mb=16384,
+    )
+    """The most a session may ask for."""
+    max_sessions: Annotated[int, Meta(ge=1)] = 64
+    max_code_bytes: Annotated[int, Meta(ge=1)] = 4 * 1024 * 1024
+    max_output_bytes: Annotated[int, Meta(ge=1024)] = 4 * 1024 * 1024
+    """Outputs of one result beyond this are cut in the middle."""
+    max_message_bytes: Annotated[int, Meta(ge=1024 * 1024)] = 32 * 1024 * 1024
+    """A single kernel message beyond this is replaced by a note that says so."""
+    cell_timeout: Annotated[float, Meta(gt=0)] = 30.0
+    interrupt_grace: Annotated[float, Meta(gt=0)] = 3.0
+    """How long an interrupted cell has to yield before its kernel is killed."""
+
+    @property
+    def data_path(self) -> Path:
+        return Path(self.data_dir).expanduser()
+
+    @property
+    def kernels_path(self) -> Path:
+        return Path(self.kernels_dir).expanduser() if self.kernels_dir else self.data_path / "kernels"
+
+    @property
+    def token_path(self) -> Path:
+        return self.data_path / "token"
+
+
+class LoadedConfig(Struct, frozen=True):
+    """The settings together with the origin of every value that is not a default."""
+
+    config: Config
+    origins: dict[str, str]
+    """Dotted setting name → 'interpreter.toml', the variable's name, or the flag's."""
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> LoadedConfig:
+    """Reads all three sources. Flags that are None were not given."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    path = file or Path(environ.get("INTERPRETER_CONFIG") or FILE_NAME)
+    if path.is_file():
+        try:
+            table = tomllib.loads(path.read_text())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+            raise ConfigurationError(f"{path} is not valid TOML: {e}") from None
+        _merge(values, origins, table, str(path))
+    elif file is not None or "INTERPRETER_CONFIG" in environ:
+        raise ConfigurationError(f"There is no configuration file at {path}.")
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in CLIENT_VARIABLES:
+            keys = name.removeprefix(PREFIX).lower().split("__")
+            nested: Any = environ[name]
+            for key in reversed(keys):
+                nested = {key: nested}
+            _merge(values, origins, nested, name)
+    given = {k: v for k, v in (flags or {}).items() if v is not None}
+    for name, value in given.items():
+        _merge(values, origins, {name: value}, "--" + name.replace("_", "-"))
+    # Environments of the file are added to the built-in ones, not put in their place.
+    values["environments"] = {
+        **msgspec.to_builtins(DEFAULT_ENVIRONMENTS),
+        **values.get("environments", {}),
+    }
+    try:
+        config = msgspec.convert(values, Config, strict=False)
+    except msgspec.ValidationError as e:
+        raise ConfigurationError(f"A setting is wrong: {e}") from None
+    if config.default_environment not in config.environments:
+        raise ConfigurationError(
+            f"default_environment is '{config.default_environment}', which is not configured.",
+            f"Configured are: {', '.join(config.environments)}.",
+        )
+    return LoadedConfig(config, origins)
+
+
+def _merge(
+    values: dict[str, Any], origins: dict[str, str], new: Mapping[str, Any], origin: str, at: str = ""
+) -> None:
+    for key, value in new.items():
+        name = f"{at}{key}"
+        if isinstance(value, Mapping):
+            below = values.setdefault(key, {})
+            if not isinstance(below, dict):
+                raise ConfigurationError(f"'{name}' is not a table, but {origin} gives it one.")
+            _merge(below, origins, value, origin, name + ".")
+        else:
+            values[key] = value
+            origins[name] = origin

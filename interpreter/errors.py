@@ -1,0 +1,171 @@
+"""Every error a user can meet, in one place.
+
+Each has a code that programs can rely on, an HTTP status, a sentence that says what is wrong
+and a hint that says what to do next. Layers raise them; the gateway turns them into
+`{"error": {"code", "message", "hint"}}`; the SDK raises the same class again on the other side.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class InterpreterError(Exception):
+    """The base of all errors that carry a code, a status and a hint."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+    hint: str = "This is a fault of the gateway. Its log has the details."
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if hint is not None:
+            self.hint = hint
+
+
+class InvalidRequest(InterpreterError):
+    """The body or a parameter is not what the OpenAPI description says."""
+
+    code = "invalid_request"
+    status = 400
+    hint = "Compare the request with /docs or /openapi.json."
+
+
+class InvalidJson(InvalidRequest):
+    """The body is not JSON at all."""
+
+    code = "invalid_json"
+    hint = "Send a JSON object with Content-Type: application/json."
+
+
+class Unauthorized(InterpreterError):
+    """No token, or a wrong one."""
+
+    code = "unauthorized"
+    status = 401
+    hint = "Send 'Authorization: Bearer TOKEN'. The gateway prints the token when it starts."
+
+
+class ForbiddenHost(InterpreterError):
+    """The Host header names a machine this gateway is not: a page elsewhere may be asking."""
+
+    code = "forbidden_host"
+    status = 403
+    hint = "Use the address the gateway printed when it started."
+
+
+class NotFound(InterpreterError):
+    """No such route."""
+
+    code = "not_found"
+    status = 404
+    hint = "/docs lists every path."
+
+
+class SessionNotFound(NotFound):
+    """No session has this id."""
+
+    code = "session_not_found"
+    hint = "GET /v1/sessions lists the sessions there are."
+
+
+class ExecutionNotFound(NotFound):
+    """The session has no execution with this id."""
+
+    code = "execution_not_found"
+    hint = "GET /v1/sessions/{id}/executions lists the executions of a session."
+
+
+class UnknownEnvironment(InterpreterError):
+    """The session asks for an environment that is not configured."""
+
+    code = "unknown_environment"
+    status = 400
+    hint = "Use one of the configured environments; leave it out for the default."
+
+
+class MethodNotAllowed(InterpreterError):
+    """The path exists, the method does not."""
+
+    code = "method_not_allowed"
+    status = 405
+    hint = "/docs lists the methods of every path."
+
+
+class WrongState(InterpreterError):
+    """What was asked is not possible in the state the session or execution is in."""
+
+    code = "wrong_state"
+    status = 409
+    hint = "Read the session or execution to see its state."
+
+
+class InputNotExpected(WrongState):
+    """An answer came for an execution that is not waiting for input."""
+
+    code = "input_not_expected"
+    hint = "Send input after an 'input_request' event, once."
+
+
+class RequestTooLarge(InterpreterError):
+    """The body is larger than the gateway takes."""
+
+    code = "request_too_large"
+    status = 413
+    hint = "Send less at once."
+
+
+class CodeTooLong(RequestTooLarge):
+    """The code of a cell is longer than the limit."""
+
+    code = "code_too_long"
+    hint = "Write long data to a file instead of into the cell."
+
+
+class LimitTooHigh(InterpreterError):
+    """A limit above the maximum that the operator allows."""
+
+    code = "limit_too_high"
+    status = 400
+    hint = "Ask for less, or have the operator raise [maximums] in interpreter.toml."
+
+
+class QueueFull(InterpreterError):
+    """The session already has as many queued cells as it may."""
+
+    code = "queue_full"
+    status = 429
+    hint = "Wait for queued cells to finish, or cancel some."
+
+
+class TooManySessions(InterpreterError):
+    """The gateway already runs as many sessions as it may."""
+
+    code = "too_many_sessions"
+    status = 429
+    hint = "Delete a session, or have the operator raise max_sessions."
+
+
+class SandboxFailed(InterpreterError):
+    """A sandbox could not be started, or broke in a way that ends the session."""
+
+    code = "sandbox_failed"
+    status = 503
+    hint = "Create a new session. If that fails too, the gateway's log says why."
+
+
+class ConfigurationError(InterpreterError):
+    """A setting that cannot work; the gateway does not start."""
+
+    code = "configuration"
+    status = 500
+    hint = "'interpreter config' shows every setting and where it came from."
+
+
+def _subclasses(cls: type[InterpreterError]) -> list[type[InterpreterError]]:
+    return [cls, *(c for sub in cls.__subclasses__() for c in _subclasses(sub))]
+
+
+BY_CODE: dict[str, type[InterpreterError]] = {c.code: c for c in _subclasses(InterpreterError)}
+"""What the SDK uses to raise again what the gateway answered."""

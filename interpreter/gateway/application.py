@@ -1,0 +1,66 @@
+"""The routes, made from the operations."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import swagger_ui_bundle
+from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream
+from tornado.web import Application, StaticFileHandler, url
+
+from interpreter.config import Config
+from interpreter.gateway import executions, openapi, pages, sessions
+from interpreter.gateway.auth import Guard
+from interpreter.gateway.handler import ApiHandler, NotFoundHandler
+from interpreter.gateway.operation import Operation
+from interpreter.orchestrator import Orchestrator
+
+LISTED = [*sessions.OPERATIONS, *executions.OPERATIONS, pages.HEALTH]
+
+
+class Gateway:
+    """What handlers share."""
+
+    def __init__(self, config: Config, orchestrator: Orchestrator, token: str) -> None:
+        self.orchestrator = orchestrator
+        self.guard = Guard(token, config.host)
+        # A character of code can take six bytes of JSON.
+        self.max_body = 6 * config.max_code_bytes + 64 * 1024
+        self.description = msgspec.json.encode(openapi.describe(LISTED))
+
+
+def make_application(gateway: Gateway) -> Application:
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in (*LISTED, *pages.UNLISTED):
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    shared = {"gateway": gateway}
+    routes = [url(_pattern(path), _handler(operations), shared) for path, operations in by_path.items()]
+    assets = url(
+        r"/docs/assets/(swagger-ui[\w.-]*)",
+        StaticFileHandler,
+        {"path": swagger_ui_bundle.swagger_ui_path},
+    )
+    return Application(
+        [assets, *routes],
+        default_handler_class=NotFoundHandler,
+        default_handler_args=shared,
+        log_function=lambda handler: None,
+    )
+
+
+def _handler(operations: dict[str, Operation]) -> type[ApiHandler]:
+    return type("Handler", (ApiHandler,), {"operations": operations})
+
+
+def _pattern(path: str) -> str:
+    return re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path)
+
+
+class Server(HTTPServer):
+    """An HTTP server that sends at once what it has: small answers do not wait for more."""
+
+    def handle_stream(self, stream: IOStream, address: tuple[str, ...]) -> None:
+        stream.set_nodelay(True)
+        super().handle_stream(stream, address)

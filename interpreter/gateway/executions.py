@@ -1,0 +1,207 @@
+"""The operations on executions, and the event stream of a session."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+from tornado.iostream import StreamClosedError
+
+from interpreter.errors import (
+    CodeTooLong,
+    ExecutionNotFound,
+    InputNotExpected,
+    LimitTooHigh,
+    QueueFull,
+    SessionNotFound,
+    WrongState,
+)
+from interpreter.gateway.handler import ApiHandler
+from interpreter.gateway.operation import Operation
+from interpreter.gateway.streams import After, Follow, last_seen, send_events
+from interpreter.kernel.plaintext import strip_ansi
+from interpreter.models import Execution, ExecutionCreate, ExecutionList, InputReply
+
+
+class Page(Struct, forbid_unknown_fields=True):
+    """Which executions to list: at most `limit`, those after the execution `after`."""
+
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    after: Annotated[str, Meta(max_length=100)] | None = None
+
+
+class Wait(Struct, forbid_unknown_fields=True):
+    """Whether to answer only when the execution has ended."""
+
+    wait: bool = False
+
+
+async def run_cell(call: ApiHandler) -> Any:
+    request = call.body(ExecutionCreate)
+    session = call.orchestrator.live(call.path["session_id"])
+    cell = session.submit(request)
+    call.set_header("Location", f"/v1/sessions/{session.id}/executions/{cell.id}")
+    if request.cancel_on_disconnect:
+        call.on_leave.append(lambda: session.cells.cancel(cell.id, "the caller went away"))
+    if call.wants_stream:
+        events = call.orchestrator.events(session.id, 0, execution_id=cell.id)
+        await send_events(call, events, until_done=True)
+        return None
+    if not request.wait:
+        call.set_status(202)
+        call.finish_json(cell.model())
+        return None
+    return await asyncio.shield(cell.done)
+
+
+async def list_executions(call: ApiHandler) -> Any:
+    page = call.query(Page)
+    executions = await call.orchestrator.executions(call.path["session_id"], page.limit, page.after)
+    return ExecutionList(executions=executions)
+
+
+async def read_execution(call: ApiHandler) -> Any:
+    wait = call.query(Wait).wait
+    session_id, execution_id = call.path["session_id"], call.path["execution_id"]
+    execution = await call.orchestrator.execution(session_id, execution_id)
+    if wait and (cell := call.orchestrator.cell(session_id, execution_id)):
+        return await asyncio.shield(cell.done)
+    return execution
+
+
+async def cancel_execution(call: ApiHandler) -> Any:
+    return await call.orchestrator.cancel(call.path["session_id"], call.path["execution_id"])
+
+
+async def follow_execution(call: ApiHandler) -> Any:
+    after = last_seen(call, call.query(After).after)
+    events = call.orchestrator.events(
+        call.path["session_id"], after, execution_id=call.path["execution_id"]
+    )
+    await send_events(call, events, until_done=True)
+
+
+async def answer_input(call: ApiHandler) -> Any:
+    reply = call.body(InputReply)
+    session = call.orchestrator.live(call.path["session_id"])
+    await call.orchestrator.execution(session.id, call.path["execution_id"])
+    session.cells.answer_input(call.path["execution_id"], reply.value)
+
+
+async def whole_output(call: ApiHandler) -> Any:
+    """Everything a cell printed and showed as text, however long."""
+    session_id, execution_id = call.path["session_id"], call.path["execution_id"]
+    await call.orchestrator.execution(session_id, execution_id)
+    call.set_header("Content-Type", "text/plain; charset=utf-8")
+    call.set_header("Content-Disposition", f'attachment; filename="{execution_id}.txt"')
+    events = call.orchestrator.events(session_id, 0, execution_id=execution_id, wait=False)
+    try:
+        async for rows in events:
+            call.write("".join(_as_text(row.type, row.data) for row in rows))
+            await call.flush()
+        await call.finish()
+    except StreamClosedError:
+        await events.aclose()  # type: ignore[attr-defined]
+
+
+def _as_text(type: str, encoded: bytes) -> str:
+    if type not in ("stream", "display", "error"):
+        return ""
+    data = msgspec.json.decode(encoded)
+    if type == "stream":
+        return str(data["text"])
+    if type == "display":
+        return str(data["data"].get("text/plain", "")) + "\n"
+    return strip_ansi("\n".join(data["traceback"])) + "\n"
+
+
+async def follow_session(call: ApiHandler) -> Any:
+    query = call.query(Follow)
+    after = last_seen(call, query.after)
+    events = call.orchestrator.events(call.path["session_id"], after, wait=query.follow)
+    await send_events(call, events, until_done=False)
+
+
+SESSION = "/v1/sessions/{session_id}"
+ALL = SESSION + "/executions"
+ONE = ALL + "/{execution_id}"
+MISSING = (SessionNotFound, ExecutionNotFound)
+
+OPERATIONS = [
+    Operation(
+        "POST",
+        ALL,
+        "Run a cell: wait for its result, stream it, or leave it running",
+        run_cell,
+        body=ExecutionCreate,
+        answers={200: Execution, 202: Execution},
+        stream=True,
+        errors=(SessionNotFound, WrongState, CodeTooLong, LimitTooHigh, QueueFull),
+    ),
+    Operation(
+        "GET",
+        ALL,
+        "List the executions of a session, oldest first",
+        list_executions,
+        query=Page,
+        answers={200: ExecutionList},
+        errors=MISSING,
+    ),
+    Operation(
+        "GET",
+        ONE,
+        "Read an execution, running or past",
+        read_execution,
+        query=Wait,
+        answers={200: Execution},
+        errors=MISSING,
+    ),
+    Operation(
+        "DELETE",
+        ONE,
+        "Cancel an execution that is queued or running",
+        cancel_execution,
+        answers={200: Execution},
+        errors=MISSING,
+    ),
+    Operation(
+        "GET",
+        ONE + "/events",
+        "Follow the events of an execution until it is done",
+        follow_execution,
+        query=After,
+        answers={200: None},
+        stream=True,
+        errors=MISSING,
+    ),
+    Operation(
+        "POST",
+        ONE + "/input",
+        "Answer an input_request",
+        answer_input,
+        body=InputReply,
+        answers={204: None},
+        errors=(*MISSING, WrongState, InputNotExpected),
+    ),
+    Operation(
+        "GET",
+        ONE + "/output",
+        "The whole text output, however long",
+        whole_output,
+        answers={200: None},
+        text=True,
+        errors=MISSING,
+    ),
+    Operation(
+        "GET",
+        SESSION + "/events",
+        "Follow everything that happens in a session",
+        follow_session,
+        query=Follow,
+        answers={200: None},
+        stream=True,
+        errors=(SessionNotFound,),
+    ),
+]

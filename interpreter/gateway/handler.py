@@ -1,0 +1,184 @@
+"""From an HTTP request to an operation's function and back.
+
+Every request passes here: the token is checked, the body is bounded and validated, and whatever
+goes wrong is answered as `{"error": {code, message, hint}}`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import msgspec
+import structlog
+from tornado.httputil import HTTPServerRequest
+from tornado.iostream import StreamClosedError
+from tornado.web import HTTPError, RequestHandler, stream_request_body
+
+from interpreter.errors import (
+    InterpreterError,
+    InvalidJson,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    RequestTooLarge,
+)
+from interpreter.gateway.operation import Operation
+from interpreter.models import ErrorAnswer, ErrorBody
+
+if TYPE_CHECKING:
+    from interpreter.gateway.application import Gateway
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+JSON = "application/json"
+
+
+def error_answer(error: InterpreterError) -> bytes:
+    body = ErrorBody(code=error.code, message=error.message, hint=error.hint)
+    return msgspec.json.encode(ErrorAnswer(error=body))
+
+
+@stream_request_body
+class ApiHandler(RequestHandler):
+    """Serves the operations of one path."""
+
+    operations: ClassVar[dict[str, Operation]] = {}
+
+    def initialize(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self.orchestrator = gateway.orchestrator
+        self.path: dict[str, str] = {}
+        self.on_leave: list[Any] = []
+        """Called when the client goes away before its answer is complete."""
+        self._body = bytearray()
+
+    def set_default_headers(self) -> None:
+        self.set_header("Content-Type", JSON)
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.clear_header("Server")
+
+    def compute_etag(self) -> None:
+        return None
+
+    def check_etag_header(self) -> bool:
+        return False
+
+    # -- before the body
+
+    async def prepare(self) -> None:
+        request = self.request
+        self.gateway.guard.check_host(request)
+        operation = self.operations.get(request.method or "")
+        if operation is None or not operation.public:
+            self.gateway.guard.check_token(request)
+        length = request.headers.get("Content-Length", "0")
+        if not length.isdecimal() or int(length) > self.gateway.max_body:
+            raise self._too_large()
+
+    def data_received(self, chunk: bytes) -> None:
+        if len(self._body) + len(chunk) > self.gateway.max_body:
+            raise self._too_large()
+        self._body += chunk
+
+    def _too_large(self) -> RequestTooLarge:
+        return RequestTooLarge(f"The body may have at most {self.gateway.max_body:,} bytes.")
+
+    # -- the operation
+
+    async def _run(self, *groups: str, **path: str) -> None:
+        operation = self.operations.get(self.request.method or "")
+        if operation is None:
+            raise self._not_allowed()
+        self.path = path
+        answer = await operation.function(self)
+        if answer is not None:
+            self.set_status(next(iter(operation.answers)))
+            self.finish_json(answer)
+        elif not self._finished and None in operation.answers.values():
+            self.set_status(204)
+            self.clear_header("Content-Type")
+            self.finish()
+
+    get = post = put = patch = delete = _run
+    head = options = _run
+
+    def finish_json(self, answer: Any) -> None:
+        self.finish(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
+
+    def body(self, type: type[T]) -> T:
+        """The body as a value of this type; an empty body is an empty object."""
+        try:
+            return msgspec.json.decode(bytes(self._body) or b"{}", type=type)
+        except msgspec.ValidationError as e:
+            raise InvalidRequest(f"The body is not as it should be: {e}.") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+            raise InvalidJson(f"The body is not JSON: {e}.") from None
+
+    def query(self, type: type[T]) -> T:
+        """The query parameters as a value of this type."""
+        values = {
+            name: given[-1].decode("utf-8", "replace")
+            for name, given in self.request.query_arguments.items()
+            if name != "token"
+        }
+        try:
+            return msgspec.convert(values, type, strict=False)
+        except msgspec.ValidationError as e:
+            raise InvalidRequest(f"A query parameter is not as it should be: {e}.") from None
+
+    @property
+    def wants_stream(self) -> bool:
+        return "text/event-stream" in self.request.headers.get("Accept", "")
+
+    def on_connection_close(self) -> None:
+        for leave in self.on_leave:
+            leave()
+
+    # -- when something is wrong
+
+    def _not_allowed(self) -> MethodNotAllowed:
+        allowed = ", ".join(sorted(self.operations))
+        self.set_header("Allow", allowed)
+        return MethodNotAllowed(f"{self.request.method} is not possible here; {allowed} is.")
+
+    def write_error(self, status_code: int, **details: Any) -> None:
+        problem = details.get("exc_info", (None, None, None))[1]
+        if isinstance(problem, InterpreterError):
+            error = problem
+        elif status_code == 405:
+            error = self._not_allowed()
+        elif status_code == 404:
+            error = NotFound(f"There is nothing at {self.request.path[:200]}.")
+        elif isinstance(problem, HTTPError) and status_code < 500:
+            error = InvalidRequest(problem.log_message or problem.reason or "The request is not valid.")
+        else:
+            error = InterpreterError("Something went wrong in the gateway.")
+        self.set_status(error.status)
+        self.set_header("Content-Type", JSON)
+        if error.status == 401:
+            self.set_header("WWW-Authenticate", "Bearer")
+        if error.status == 413:
+            self.set_header("Connection", "close")
+        self.finish(error_answer(error))
+
+    def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
+        if isinstance(value, InterpreterError) and value.status < 500:
+            return
+        if isinstance(value, HTTPError | StreamClosedError):
+            return
+        log.error("request failed", path=self.request.path, exc_info=(kind, value, trace))
+
+
+class NotFoundHandler(ApiHandler):
+    """Everything that no operation has a path for."""
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        raise HTTPError(404)
+
+
+def describe(request: HTTPServerRequest) -> str:
+    return f"{request.method} {request.path}"

@@ -1,0 +1,128 @@
+"""The OpenAPI description, made from the operations and the types that validate requests."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from interpreter import __version__
+from interpreter.errors import (
+    ForbiddenHost,
+    InterpreterError,
+    InvalidJson,
+    InvalidRequest,
+    RequestTooLarge,
+    Unauthorized,
+)
+from interpreter.gateway.operation import Operation
+from interpreter.models import ErrorAnswer, Event
+
+REF = "#/components/schemas/{name}"
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+
+def describe(operations: list[Operation]) -> dict[str, Any]:
+    types: set[type] = {ErrorAnswer, Event}
+    for operation in operations:
+        types |= {t for t in (operation.body, *operation.answers.values()) if t is not None}
+    ordered = sorted(types, key=lambda t: t.__name__)
+    _, components = msgspec.json.schema_components(ordered, ref_template=REF)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Interpreter",
+            "version": __version__,
+            "description": "A self-hosted, stateful code interpreter on Jupyter kernels.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "parameters": [*_path_parameters(operation), *_query_parameters(operation)],
+        "responses": {**_answers(operation), **_errors(operation)},
+    }
+    if operation.body is not None:
+        required = any(f.required for f in msgspec.structs.fields(operation.body))
+        described["requestBody"] = {
+            "required": required,
+            "content": {JSON: {"schema": _ref(operation.body)}},
+        }
+    if operation.public:
+        described["security"] = []
+    return described
+
+
+def _ref(type: type) -> dict[str, str]:
+    return {"$ref": REF.format(name=type.__name__)}
+
+
+def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
+    schema = {"type": "string", "minLength": 1}
+    return [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name in re.findall(r"{(\w+)}", operation.path)
+    ]
+
+
+def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
+    parameters = []
+    if operation.query is not None:
+        (_,), components = msgspec.json.schema_components([operation.query], ref_template=REF)
+        properties = components[operation.query.__name__]["properties"]
+        for name, schema in properties.items():
+            parameters.append({"name": name, "in": "query", "required": False, "schema": schema})
+    if operation.stream and operation.method == "GET":
+        schema = {"type": "integer", "minimum": 0}
+        parameters.append({"name": "Last-Event-ID", "in": "header", "schema": schema})
+    return parameters
+
+
+def _answers(operation: Operation) -> dict[str, Any]:
+    answers: dict[str, Any] = {}
+    for status, type in operation.answers.items():
+        content: dict[str, Any] = {}
+        if type is not None:
+            content[JSON] = {"schema": _ref(type)}
+        if operation.stream and status == 200:
+            content[EVENTS] = {"schema": {"type": "string", "description": "Events as they happen."}}
+        if operation.text:
+            content["text/plain"] = {"schema": {"type": "string"}}
+        answers[str(status)] = {"description": operation.summary}
+        if content:
+            answers[str(status)]["content"] = content
+    return answers
+
+
+def _errors(operation: Operation) -> dict[str, Any]:
+    always: list[type[InterpreterError]] = [ForbiddenHost, RequestTooLarge]
+    if not operation.public:
+        always.append(Unauthorized)
+    if operation.body is not None:
+        always.append(InvalidJson)
+    if operation.body is not None or operation.query is not None or operation.stream:
+        always.append(InvalidRequest)
+    by_status: dict[int, list[str]] = {}
+    for error in (*always, *operation.errors):
+        by_status.setdefault(error.status, []).append(error.code)
+    return {
+        str(status): {
+            "description": " or ".join(sorted(set(codes))),
+            "content": {JSON: {"schema": _ref(ErrorAnswer)}},
+        }
+        for status, codes in sorted(by_status.items())
+    }

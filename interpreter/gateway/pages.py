@@ -1,0 +1,71 @@
+"""What describes the gateway itself: its health, its OpenAPI description, the page that shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interpreter import __version__
+from interpreter.gateway.handler import ApiHandler
+from interpreter.gateway.operation import Operation
+from interpreter.models import Health
+
+DOCS_PAGE = b"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Interpreter API</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="/docs/assets/swagger-ui.css">
+</head>
+<body>
+<div id="docs"></div>
+<script src="/docs/assets/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+"""
+DOCS_SCRIPT = b"""SwaggerUIBundle({url: "/openapi.json", dom_id: "#docs", persistAuthorization: true});
+"""
+DOCS_POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
+
+
+async def health(call: ApiHandler) -> Any:
+    runtime = call.orchestrator.runtime
+    return Health(
+        status="ok",
+        version=__version__,
+        runtime=runtime.name,
+        isolation=runtime.isolation,
+        sessions=call.orchestrator.session_count,
+    )
+
+
+async def openapi(call: ApiHandler) -> Any:
+    call.finish(call.gateway.description)
+
+
+async def docs(call: ApiHandler) -> Any:
+    call.set_header("Content-Type", "text/html; charset=utf-8")
+    call.set_header("Content-Security-Policy", DOCS_POLICY)
+    call.finish(DOCS_PAGE)
+
+
+async def docs_script(call: ApiHandler) -> Any:
+    call.set_header("Content-Type", "text/javascript")
+    call.finish(DOCS_SCRIPT)
+
+
+async def root(call: ApiHandler) -> Any:
+    call.redirect("/docs")
+
+
+HEALTH = Operation(
+    "GET", "/healthz", "Whether the gateway works", health, answers={200: Health}, public=True
+)
+
+UNLISTED = [
+    Operation("GET", "/openapi.json", "This description", openapi, public=True),
+    Operation("GET", "/docs", "This description as a page", docs, public=True),
+    Operation("GET", "/docs/start.js", "What starts the page", docs_script, public=True),
+    Operation("GET", "/", "The way to the page", root, public=True),
+]

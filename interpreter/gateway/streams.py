@@ -1,0 +1,98 @@
+"""Events as Server-Sent Events: numbered, resumable, kept alive."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from tornado.iostream import StreamClosedError
+
+from interpreter.errors import InvalidRequest
+from interpreter.gateway.handler import ApiHandler
+from interpreter.store import EventRow
+
+KEEP_ALIVE = 15.0
+WRITE_BYTES = 256 * 1024
+
+
+class After(Struct, forbid_unknown_fields=True):
+    """Where to go on: the number of the last event seen."""
+
+    after: Annotated[int, Meta(ge=0, le=2**53)] = 0
+
+
+class Follow(Struct, forbid_unknown_fields=True):
+    """Where to go on, and whether to wait for more."""
+
+    after: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    follow: bool = True
+
+
+def last_seen(call: ApiHandler, after: int) -> int:
+    """The number of the last event the client saw: a header that browsers send by themselves."""
+    header = call.request.headers.get("Last-Event-ID")
+    if not header:
+        return after
+    if not header.isdecimal() or len(header) > 16:
+        raise InvalidRequest("Last-Event-ID is not the number of an event.")
+    return int(header)
+
+
+async def send_events(
+    call: ApiHandler, batches: AsyncIterator[list[EventRow]], *, until_done: bool
+) -> None:
+    """Writes events as they come; a client that reads slowly holds back only itself."""
+    call.set_header("Content-Type", "text/event-stream")
+    call.set_header("X-Accel-Buffering", "no")
+    iterator = aiter(batches)
+    # The first step checks that what is asked for exists, before the headers are out.
+    step = asyncio.ensure_future(anext(iterator, None))
+    gone = asyncio.get_running_loop().create_future()
+    call.on_leave.append(gone.cancel)
+    try:
+        await asyncio.wait({step}, timeout=0.01)
+        if step.done():
+            step.result()
+        with contextlib.suppress(StreamClosedError):
+            await call.flush()
+            while True:
+                await asyncio.wait({step, gone}, timeout=KEEP_ALIVE, return_when="FIRST_COMPLETED")
+                if gone.done():
+                    return
+                if not step.done():
+                    call.write(b":\n\n")
+                    await call.flush()
+                    continue
+                rows = step.result()
+                if rows is None:
+                    break
+                step = asyncio.ensure_future(anext(iterator, None))
+                if await _write(call, rows, until_done):
+                    break
+            await call.finish()
+    finally:
+        step.cancel()
+        await asyncio.gather(step, return_exceptions=True)
+        await iterator.aclose()  # type: ignore[attr-defined]
+
+
+async def _write(call: ApiHandler, rows: list[EventRow], until_done: bool) -> bool:
+    """Returns whether this was the end."""
+    pieces: list[bytes] = []
+    size = 0
+    for row in rows:
+        pieces += (b"id: %d\nevent: %b\ndata: " % (row.seq, row.type.encode()), row.data, b"\n\n")
+        size += len(row.data)
+        if size >= WRITE_BYTES:
+            call.write(b"".join(pieces))
+            await call.flush()
+            pieces, size = [], 0
+        if until_done and row.type == "done":
+            call.write(b"".join(pieces))
+            return True
+    call.write(b"".join(pieces))
+    await call.flush()
+    return False

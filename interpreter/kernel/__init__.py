@@ -1,0 +1,1 @@
+"""The Jupyter protocol: a kernel's channels, its messages as events, events folded into outputs."""

@@ -1,0 +1,177 @@
+"""One kernel's channels, from the moment it is started until it has ended.
+
+A `KernelConnection` reads always and hands every message to its owner together with the link's
+number for it; the owner says when what it carried is stored. It knows nothing of executions:
+requests carry the execution's id as their message id, so every message that answers one names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from interpreter.errors import SandboxFailed
+from interpreter.kernel import messages
+from interpreter.kernel.messages import KernelMessage, MalformedMessage
+from interpreter.link.connection import Incoming, Link
+from interpreter.link.wire import Closed, Oversized
+
+CHANNELS = ("shell", "iopub", "stdin", "control")
+SUBSCRIPTION_RETRY = 0.1
+LAST_WORDS = 2000
+"""Characters of a dead kernel's stderr that are shown."""
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """How a kernel process ended."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    stderr: str = ""
+
+    def describe(self) -> str:
+        if self.signal == signal.SIGSEGV:
+            what = "the kernel crashed with a segmentation fault (SIGSEGV)"
+        elif self.signal is not None:
+            try:
+                name = signal.Signals(self.signal).name
+            except ValueError:
+                name = f"signal {self.signal}"
+            what = f"the kernel was killed by {name}"
+        else:
+            what = f"the kernel process exited with code {self.exit_code}"
+        last_words = self.stderr.strip()[-LAST_WORDS:]
+        return f"{what}\n{last_words}" if last_words else what
+
+
+class Owner(Protocol):
+    """Who a kernel connection reports to."""
+
+    def on_message(self, message: KernelMessage, number: int) -> None: ...
+    def on_oversized(self, parts: list[bytes], size: int, number: int) -> None: ...
+    def on_malformed(self, channel: str, problem: str, number: int) -> None: ...
+    def on_exit(self, kernel: str, exit: Exit, number: int) -> None: ...
+    def on_passed(self, number: int) -> None: ...
+
+
+class KernelConnection:
+    """The gateway's side of one kernel."""
+
+    def __init__(self, link: Link, name: str, owner: Owner) -> None:
+        self.name = name
+        self.exit: Exit | None = None
+        self._link = link
+        self._owner = owner
+        self._streams: dict[str, int] = {}
+        self._closed: set[str] = set()
+        self._info: asyncio.Future[None] | None = None
+        self._iopub_seen = asyncio.Event()
+        self._exited = asyncio.Event()
+
+    async def start(self) -> None:
+        """Starts the kernel and waits until it answers on both of its channels."""
+        for channel in CHANNELS:
+            info = {"kernel": self.name, "channel": channel}
+            self._streams[channel] = self._link.open(info, self._handler(channel))
+        answer = await self._link.command("start", kernel=self.name)
+        if "error" in answer:
+            raise SandboxFailed(f"The kernel could not be started: {str(answer['error'])[:1000]}")
+        while not self._iopub_seen.is_set():
+            await self.ready()
+            # A subscription made late has missed the kernel's first words: make it speak again.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SUBSCRIPTION_RETRY):
+                    await self._iopub_seen.wait()
+
+    def adopt(self) -> bool:
+        """Takes over a kernel that an earlier gateway started, if it is still there."""
+        for stream, info in self._link.wire.streams.items():
+            if info.get("kernel") == self.name and info.get("channel") in CHANNELS:
+                self._streams[info["channel"]] = stream
+                self._link.on_stream(stream, self._handler(info["channel"]))
+        return len(self._streams) == len(CHANNELS)
+
+    async def ready(self) -> None:
+        """Returns when the kernel has worked off everything it was sent before this."""
+        self._info = asyncio.get_running_loop().create_future()
+        self._send("shell", "kernel_info_request", {})
+        await self._info
+
+    def execute(self, id: str, code: str, *, store_history: bool, allow_stdin: bool) -> None:
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": store_history,
+            "user_expressions": {},
+            "allow_stdin": allow_stdin,
+            "stop_on_error": False,
+        }
+        self._send("shell", "execute_request", content, id)
+
+    def answer_input(self, value: str) -> None:
+        self._send("stdin", "input_reply", {"status": "ok", "value": value})
+
+    async def interrupt(self) -> None:
+        await self._signal(signal.SIGINT)
+
+    async def kill(self) -> None:
+        """Ends the kernel and waits until its last output is here."""
+        if self.exit is None:
+            await self._signal(signal.SIGKILL)
+            await self._exited.wait()
+
+    async def _signal(self, number: signal.Signals) -> None:
+        if self.exit is None:
+            await self._link.command("signal", kernel=self.name, signal=int(number))
+
+    def _send(self, channel: str, type: str, content: dict[str, Any], msg_id: str | None = None) -> None:
+        if channel not in self._closed:
+            self._link.send(self._streams[channel], messages.build(type, content, msg_id))
+
+    def _handler(self, channel: str) -> Callable[[Incoming], None]:
+        def handle(event: Incoming) -> None:
+            if isinstance(event, Closed):
+                self._on_closed(channel, event)
+            elif isinstance(event, Oversized):
+                self._owner.on_oversized(event.parts, event.size, event.number)
+            else:
+                try:
+                    message = messages.parse(channel, event.parts)
+                except MalformedMessage as e:
+                    self._owner.on_malformed(channel, str(e), event.number)
+                    return
+                if channel == "iopub":
+                    self._iopub_seen.set()
+                elif message.type == "kernel_info_reply" and self._info and not self._info.done():
+                    self._info.set_result(None)
+                self._owner.on_message(message, event.number)
+
+        return handle
+
+    def _on_closed(self, channel: str, event: Closed) -> None:
+        self._closed.add(channel)
+        self._link.forget(event.stream)
+        if len(self._closed) < len(CHANNELS):
+            self._owner.on_passed(event.number)
+            return
+        try:
+            self.exit = msgspec.convert(event.info, Exit)
+        except msgspec.ValidationError:
+            self.exit = Exit()
+        if self._info is not None and not self._info.done():
+            self._info.set_exception(SandboxFailed(f"A kernel did not start: {self.exit.describe()}."))
+        self._exited.set()
+        self._owner.on_exit(self.name, self.exit, event.number)
+
+    def lost(self, reason: str) -> None:
+        """The sandbox is gone, and the kernel with it."""
+        if self.exit is None:
+            self.exit = Exit(stderr=reason)
+            if self._info is not None and not self._info.done():
+                self._info.set_exception(SandboxFailed(reason))
+            self._exited.set()

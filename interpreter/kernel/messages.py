@@ -1,0 +1,115 @@
+"""Jupyter messages as bytes and back.
+
+A message is a list of byte strings: routing ids, a delimiter, a signature (empty here: the link
+carries it, and the sandbox could sign anything anyway), then header, parent header, metadata,
+content as JSON, then binary buffers. What comes from a kernel is untrusted: it parses into a
+`KernelMessage` or raises MalformedMessage, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+DELIMITER = b"<IDS|MSG>"
+PROTOCOL = "5.4"
+SESSION = secrets.token_hex(8)
+"""This gateway's name in the headers of its requests."""
+
+
+class MalformedMessage(Exception):
+    """Bytes that are not a Jupyter message."""
+
+
+class _Header(Struct):
+    msg_id: str = ""
+    msg_type: str = ""
+
+
+class KernelMessage(Struct):
+    """A message from a kernel, as far as anyone here looks into it."""
+
+    channel: str
+    type: str
+    parent_id: str
+    content: dict[str, Any]
+    metadata: dict[str, Any]
+    buffers: list[bytes]
+
+
+_headers = msgspec.json.Decoder(_Header)
+_objects = msgspec.json.Decoder(dict[str, Any])
+
+
+def parse(channel: str, parts: list[bytes]) -> KernelMessage:
+    header, parent, metadata, content, buffers = _split(parts)
+    try:
+        head = _headers.decode(header)
+        parent_id = _headers.decode(parent).msg_id
+    except (msgspec.MsgspecError, UnicodeDecodeError) as e:
+        raise MalformedMessage(f"a header is wrong: {e}") from None
+    return KernelMessage(channel, head.msg_type, parent_id, _object(content), _object(metadata), buffers)
+
+
+def parse_heads(parts: list[bytes]) -> tuple[str, str]:
+    """The type and the parent id of a message of which only the first parts are there."""
+    try:
+        at = parts.index(DELIMITER)
+        head, parent = _headers.decode(parts[at + 2]), _headers.decode(parts[at + 3])
+    except (ValueError, IndexError, msgspec.MsgspecError, UnicodeDecodeError):
+        return "", ""
+    return head.msg_type, parent.msg_id
+
+
+def build(type: str, content: dict[str, Any], msg_id: str | None = None) -> list[bytes]:
+    """A request to a kernel."""
+    header = {
+        "msg_id": msg_id or secrets.token_hex(16),
+        "msg_type": type,
+        "session": SESSION,
+        "username": "interpreter",
+        "date": datetime.now(UTC).isoformat(),
+        "version": PROTOCOL,
+    }
+    encode = msgspec.json.encode
+    return [DELIMITER, b"", encode(header), b"{}", b"{}", encode(content)]
+
+
+def _split(parts: list[bytes]) -> tuple[bytes, bytes, bytes, bytes, list[bytes]]:
+    try:
+        at = parts.index(DELIMITER)
+        _, header, parent, metadata, content = parts[at + 1 : at + 6]
+    except ValueError:
+        raise MalformedMessage("the message does not have the parts it should have") from None
+    return header, parent, metadata, content, parts[at + 6 :]
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        return _objects.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    # Kernels print bytes that are not UTF-8 and floats that are not JSON; both are worth keeping.
+    try:
+        value = _clean(json.loads(data.decode("utf-8", "replace")))
+    except (ValueError, RecursionError):
+        raise MalformedMessage("a part that should be JSON is not") from None
+    if not isinstance(value, dict):
+        raise MalformedMessage("a part that should be a JSON object is not")
+    return value
+
+
+def _clean(value: Any) -> Any:
+    """Replaces lone surrogates, which JSON can write and UTF-8 cannot."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    return value

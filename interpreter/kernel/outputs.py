@@ -1,0 +1,221 @@
+"""Events folded into notebook outputs: the one place where that is done.
+
+The REST answer, the notebook, the SDK and everything else that shows outputs get them from
+here. Streams are joined, also where stdout and stderr interleave; displays are updated by id;
+`clear_output` is obeyed. What is kept is bounded: beyond the limit the head and the tail stay,
+and the cut between them is stated.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from interpreter.kernel.plaintext import shorten
+from interpreter.models import EventType, Output
+
+
+@dataclass
+class _Entry:
+    """One output. A stream's text is kept in pieces until someone wants to see it."""
+
+    output: Output
+    size: int
+    pieces: deque[str] = field(default_factory=deque)
+    display_id: str | None = None
+
+    def finished(self) -> Output:
+        if self.output["output_type"] != "stream":
+            return self.output
+        if len(self.pieces) > 1:
+            joined = "".join(self.pieces)
+            self.pieces = deque([joined])
+        return {**self.output, "text": self.pieces[0] if self.pieces else ""}
+
+
+class Fold:
+    """The outputs of one cell, built event by event.
+
+    >>> fold = Fold(limit=1_000_000)
+    >>> fold.apply(EventType.stream, {"name": "stdout", "text": "a"})
+    >>> fold.apply(EventType.stream, {"name": "stdout", "text": "b"})
+    >>> fold.outputs()
+    [{'output_type': 'stream', 'name': 'stdout', 'text': 'ab'}]
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._half = limit // 2
+        self._clear()
+        self._clear_pending = False
+        self.has_result = False
+
+    def _clear(self) -> None:
+        self._head: deque[_Entry] = deque()
+        self._tail: deque[_Entry] = deque()
+        self._head_size = 0
+        self._tail_size = 0
+        self._head_full = False
+        self.total_bytes = 0
+        self.error: Output | None = None
+
+    def apply(self, type: EventType, data: dict[str, Any]) -> None:
+        match type:
+            case EventType.stream:
+                self._before_output()
+                self._stream(data["name"], data["text"])
+            case EventType.display:
+                self._before_output()
+                output = {k: data[k] for k in ("output_type", "data", "metadata")}
+                if data["output_type"] == "execute_result":
+                    output["execution_count"] = data.get("execution_count")
+                    self.has_result = True
+                self._add(output, data.get("display_id"))
+            case EventType.error:
+                self._before_output()
+                self.error = {"output_type": "error", **data}
+                self._add(self.error, None)
+            case EventType.update:
+                self._update(data)
+            case EventType.clear:
+                if data["wait"]:
+                    self._clear_pending = True
+                else:
+                    self._clear()
+
+    def outputs(self) -> list[Output]:
+        entries = [entry.finished() for entry in self._head]
+        if self.cut_bytes:
+            note = f"\n[… {self.cut_bytes:,} bytes of output cut here …]\n"
+            entries.append({"output_type": "stream", "name": "stderr", "text": note})
+        return entries + [entry.finished() for entry in self._tail]
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._head_size + self._tail_size
+
+    @property
+    def cut_bytes(self) -> int:
+        return self.total_bytes - self.kept_bytes
+
+    def _before_output(self) -> None:
+        if self._clear_pending:
+            self._clear_pending = False
+            self._clear()
+
+    def _stream(self, name: str, text: str) -> None:
+        size = _utf8_size(text)
+        self.total_bytes += size
+        if not self._head_full:
+            room = self._half - self._head_size
+            if size <= room:
+                self._join(self._head, name, text, size)
+                self._head_size += size
+                return
+            # Cut at a character: `room` bytes hold at least a quarter as many characters.
+            self._head_full = True
+            kept = text.encode()[:room].decode(errors="ignore")
+            if kept:
+                kept_size = _utf8_size(kept)
+                self._join(self._head, name, kept, kept_size)
+                self._head_size += kept_size
+                text, size = text[len(kept) :], size - kept_size
+        self._join(self._tail, name, text, size)
+        self._tail_size += size
+        self._trim()
+
+    def _join(self, entries: deque[_Entry], name: str, text: str, size: int) -> None:
+        """Appends to the stream of this name, unless something else came since."""
+        for entry in reversed(entries):
+            if entry.output["output_type"] != "stream":
+                break
+            if entry.output["name"] == name:
+                entry.pieces.append(text)
+                entry.size += size
+                return
+        output = {"output_type": "stream", "name": name}
+        entries.append(_Entry(output, size, deque([text])))
+
+    def _add(self, output: Output, display_id: str | None) -> None:
+        size = len(msgspec.json.encode(output))
+        self.total_bytes += size
+        if size > self._half:
+            output = _reduced(output, self._half)
+            kept = len(msgspec.json.encode(output))
+            size = kept
+        entry = _Entry(output, size, display_id=display_id)
+        if not self._head_full and size <= self._half - self._head_size:
+            self._head.append(entry)
+            self._head_size += size
+            return
+        self._head_full = True
+        self._tail.append(entry)
+        self._tail_size += size
+        self._trim()
+
+    def _trim(self) -> None:
+        while self._tail_size > self._half and self._tail:
+            entry = self._tail[0]
+            excess = self._tail_size - self._half
+            if entry.pieces and (len(entry.pieces) > 1 or entry.size > excess):
+                piece = entry.pieces.popleft()
+                size = _utf8_size(piece)
+                if size > excess:
+                    rest = piece.encode()[excess:].decode(errors="ignore")
+                    entry.pieces.appendleft(rest)
+                    size -= _utf8_size(rest)
+                entry.size -= size
+                self._tail_size -= size
+            else:
+                self._tail.popleft()
+                self._tail_size -= entry.size
+
+    def _update(self, data: dict[str, Any]) -> None:
+        for entries, in_head in ((self._head, True), (self._tail, False)):
+            for entry in entries:
+                if entry.display_id != data["display_id"]:
+                    continue
+                output = {**entry.output, "data": data["data"], "metadata": data["metadata"]}
+                whole = len(msgspec.json.encode(output))
+                if whole > self._half:
+                    output = _reduced(output, self._half)
+                size = len(msgspec.json.encode(output))
+                grown, entry.size, entry.output = size - entry.size, size, output
+                self.total_bytes += grown
+                if in_head:
+                    self._head_size += grown
+                else:
+                    self._tail_size += grown
+        while self._head_size > 2 * self._half and len(self._head) > 1:
+            self._head_size -= self._head.pop().size
+            self._head_full = True
+        self._trim()
+
+
+def _reduced(output: Output, limit: int) -> Output:
+    """A single output that is too large, with its largest parts replaced by a note."""
+    if output["output_type"] == "error":
+        most = limit // 16
+        return {
+            **output,
+            "evalue": shorten(output["evalue"], most),
+            "traceback": [shorten("\n".join(output["traceback"]), most)],
+        }
+    data, notes = dict(output["data"]), []
+    while data and len(msgspec.json.encode(data)) > limit - 1000:
+        sizes = {mime: len(msgspec.json.encode(value)) for mime, value in data.items()}
+        largest = max(sizes, key=sizes.__getitem__)
+        notes.append(f"[{largest[:100]} of {sizes[largest]:,} bytes is over the limit and was left out]")
+        del data[largest]
+    if "text/plain" not in data:
+        data["text/plain"] = "\n".join(notes[:5])
+    metadata = output["metadata"]
+    if len(msgspec.json.encode(metadata)) > limit // 4:
+        metadata = {}
+    return {**output, "data": data, "metadata": metadata}
+
+
+def _utf8_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

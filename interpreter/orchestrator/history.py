@@ -1,0 +1,141 @@
+"""What cells showed, also after they ended.
+
+Output can come late (a thread that goes on printing), and a display can be updated from another
+cell. Either way the event belongs to the execution that shows it, and the stored execution is
+brought up to date: from memory when the cell ended a short while ago, else by folding its
+stored events again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+
+from interpreter.kernel.outputs import Fold
+from interpreter.kernel.plaintext import clean_error, to_text
+from interpreter.models import EventType, Execution
+from interpreter.orchestrator.cell import Cell
+from interpreter.orchestrator.events import EventLog
+from interpreter.store import Store
+
+RECENT_CELLS = 4
+MAX_DISPLAYS = 10_000
+AMEND_DELAY = 0.05
+
+
+class History:
+    """The executions of one session, as far as their outputs still change."""
+
+    def __init__(
+        self,
+        session_id: str,
+        store: Store,
+        log: EventLog,
+        output_limit: int,
+        displays: dict[str, list[str]] | None = None,
+    ) -> None:
+        self._session_id = session_id
+        self._store = store
+        self._log = log
+        self._output_limit = output_limit
+        self._displays: OrderedDict[str, list[str]] = OrderedDict(displays or {})
+        self._active: dict[str, Cell] = {}
+        self._recent: OrderedDict[str, Cell] = OrderedDict()
+        self._outdated: set[str] = set()
+        self._amending: asyncio.Task[None] | None = None
+
+    def add(self, cell: Cell) -> None:
+        self._active[cell.id] = cell
+
+    def active(self, execution_id: str) -> Cell | None:
+        return self._active.get(execution_id)
+
+    def finished(self, cell: Cell) -> None:
+        del self._active[cell.id]
+        self._recent[cell.id] = cell
+        if len(self._recent) > RECENT_CELLS:
+            self._recent.popitem(last=False)
+
+    def output(self, execution_id: str | None, type: EventType, data: dict[str, Any]) -> int:
+        """Records an output event; returns the bytes it takes."""
+        if type is EventType.update:
+            shown_in = self._displays.get(data["display_id"])
+            if not shown_in:
+                return self._record(execution_id, type, data)
+            return sum(self._record(target, type, data) for target in shown_in)
+        display_id = data.get("display_id")
+        if display_id is not None and execution_id is not None:
+            self._show(display_id, execution_id)
+        return self._record(execution_id, type, data)
+
+    def _record(self, execution_id: str | None, type: EventType, data: dict[str, Any]) -> int:
+        size = self._log.append(type, execution_id, data)
+        if execution_id is not None:
+            cell = self._active.get(execution_id) or self._recent.get(execution_id)
+            if cell is not None:
+                cell.fold.apply(type, data)
+            if execution_id not in self._active:
+                self._outdated.add(execution_id)
+                if self._amending is None:
+                    self._amending = asyncio.create_task(self._amend())
+        return size
+
+    def _show(self, display_id: str, execution_id: str) -> None:
+        shown_in = self._displays.setdefault(display_id, [])
+        if execution_id not in shown_in:
+            shown_in.append(execution_id)
+            self._store.save_display(self._session_id, display_id, execution_id)
+        if len(self._displays) > MAX_DISPLAYS:
+            self._displays.popitem(last=False)
+
+    async def _amend(self) -> None:
+        """Saves finished executions whose outputs changed, some at a time."""
+        try:
+            while self._outdated and not self._log.closed:
+                # Late output tends to come in many pieces: one save serves several.
+                await asyncio.sleep(AMEND_DELAY)
+                await self._log.settled()
+                outdated, self._outdated = self._outdated, set()
+                for execution_id in outdated:
+                    await self._save_again(execution_id)
+        finally:
+            self._amending = None
+
+    async def _save_again(self, execution_id: str) -> None:
+        cell = self._recent.get(execution_id)
+        if cell is not None:
+            self._store.save_execution(cell.model())
+            return
+        execution = await self._store.execution(self._session_id, execution_id)
+        if execution is None:
+            return  # the kernel named a cell that never was
+        fold = await refold(self._store, self._session_id, execution_id, self._output_limit)
+        self._store.save_execution(with_outputs(execution, fold))
+
+    async def close(self) -> None:
+        if self._amending is not None:
+            self._amending.cancel()
+            await asyncio.gather(self._amending, return_exceptions=True)
+
+
+async def refold(store: Store, session_id: str, execution_id: str, limit: int) -> Fold:
+    """The outputs of an execution from its stored events, page by page."""
+    fold, after = Fold(limit), 0
+    while rows := await store.events(session_id, after, execution_id=execution_id):
+        for row in rows:
+            fold.apply(EventType(row.type), msgspec.json.decode(row.data))
+        after = rows[-1].seq
+    return fold
+
+
+def with_outputs(execution: Execution, fold: Fold) -> Execution:
+    outputs = fold.outputs()
+    return msgspec.structs.replace(
+        execution,
+        outputs=outputs,
+        text=to_text(outputs),
+        error=clean_error(fold.error) if fold.error else None,
+    )

@@ -1,0 +1,56 @@
+"""Which limits a session gets and which timeout a cell gets: decided here and nowhere else."""
+
+from __future__ import annotations
+
+import msgspec
+
+from interpreter.config import Config
+from interpreter.errors import CodeTooLong, LimitTooHigh, UnknownEnvironment
+from interpreter.models import ExecutionCreate, Limits, SessionCreate
+
+
+def environment(config: Config, request: SessionCreate) -> str:
+    name = request.environment or config.default_environment
+    if name not in config.environments:
+        known = ", ".join(config.environments)
+        raise UnknownEnvironment(f"There is no environment '{name}'. There are: {known}.")
+    return name
+
+
+def session_limits(config: Config, request: SessionCreate) -> Limits:
+    """The defaults with what was asked for, none of it above the operator's maximums."""
+    asked = {k: v for k, v in msgspec.structs.asdict(request.limits).items() if v is not None}
+    for name, value in asked.items():
+        most = getattr(config.maximums, name)
+        if value > most:
+            raise LimitTooHigh(f"{name} may be at most {most:g}, not {value:g}.")
+    return msgspec.structs.replace(config.limits, **asked)
+
+
+def cell_timeout(config: Config, limits: Limits, request: ExecutionCreate) -> float:
+    if request.timeout is None:
+        return min(config.cell_timeout, limits.cell_seconds)
+    if request.timeout > limits.cell_seconds:
+        raise LimitTooHigh(
+            f"A cell may run at most {limits.cell_seconds:g} s here, not {request.timeout:g} s.",
+            "Create the session with a higher limits.cell_seconds.",
+        )
+    return request.timeout
+
+
+def output_limit(config: Config, request: ExecutionCreate) -> int:
+    """How much of a cell's output its result carries."""
+    if request.max_output_bytes is None:
+        return config.max_output_bytes
+    if request.max_output_bytes > config.max_message_bytes:
+        raise LimitTooHigh(
+            f"max_output_bytes may be at most {config.max_message_bytes:,}.",
+            "Stream the cell, or fetch its whole output afterwards.",
+        )
+    return request.max_output_bytes
+
+
+def check_code(config: Config, code: str) -> None:
+    size = len(code.encode("utf-8", "surrogatepass"))
+    if size > config.max_code_bytes:
+        raise CodeTooLong(f"The code has {size:,} bytes; at most {config.max_code_bytes:,} are taken.")

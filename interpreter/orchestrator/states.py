@@ -1,0 +1,43 @@
+"""The states of sessions and executions, and every change that is allowed.
+
+Nothing assigns a state without asking here first.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from interpreter.models import ExecutionStatus as E
+from interpreter.models import SessionState as S
+
+SESSION: dict[S, frozenset[S]] = {
+    S.creating: frozenset({S.ready, S.busy, S.stopped, S.failed}),
+    S.ready: frozenset({S.busy, S.stopped, S.failed}),
+    S.busy: frozenset({S.ready, S.stopped, S.failed}),
+    S.stopped: frozenset(),
+    S.failed: frozenset(),
+}
+
+EXECUTION: dict[E, frozenset[E]] = {
+    E.queued: frozenset({E.running, E.cancelled, E.lost}),
+    E.running: frozenset({E.ok, E.error, E.timeout, E.cancelled, E.lost}),
+    E.ok: frozenset(),
+    E.error: frozenset(),
+    E.timeout: frozenset(),
+    E.cancelled: frozenset(),
+    E.lost: frozenset(),
+}
+
+
+class IllegalTransition(Exception):
+    """A change that the tables do not have: a fault in the orchestrator."""
+
+
+State = TypeVar("State", S, E)
+
+
+def change(table: dict[State, frozenset[State]], old: State, new: State) -> State:
+    """The new state, if the table allows it."""
+    if new not in table[old]:
+        raise IllegalTransition(f"{old.value} cannot become {new.value}")
+    return new

@@ -1,0 +1,98 @@
+"""The contract between those who want a sandbox and the places where one can run.
+
+A runtime starts a sandbox and hands back one byte stream into it. Everything else (kernels,
+messages, signals, exits) travels on that stream and is the same for every runtime. What a
+runtime remembers of a sandbox is a JSON value in `Sandbox.handle`: the store keeps it, and a
+gateway that starts again finds its sandboxes with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interpreter.models import Limits, Usage
+
+Progress = Callable[[str], None]
+"""Is told, in a sentence, what a long piece of work is doing."""
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A running sandbox."""
+
+    id: str
+    environment: str
+    limits: Limits
+    """What it was started with."""
+    isolation: str
+    limits_enforced_by: str
+    handle: dict[str, Any]
+    """What the runtime needs to find it again. JSON; opaque to everyone else."""
+
+
+class Runtime(ABC):
+    """A place where sandboxes run."""
+
+    name: str
+    isolation: str
+    """The isolation that sandboxes started now get: 'bubblewrap', 'none', …"""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Called by `serve` to tell people, in one line, how isolated sessions are."""
+
+    @abstractmethod
+    async def prepare(self, progress: Progress) -> None:
+        """Called once by `serve` before anything else: makes what sandboxes need.
+
+        Raises ConfigurationError when it cannot work here.
+        """
+
+    @abstractmethod
+    async def start(self, id: str, environment: str, limits: Limits, workspace: Path) -> Sandbox:
+        """Called by the orchestrator: a new sandbox whose only writable host path is `workspace`.
+
+        Returns as soon as the sandbox can be connected to; raises SandboxFailed.
+        """
+
+    @abstractmethod
+    async def connect(
+        self, sandbox: Sandbox, protocol: Callable[[], asyncio.BaseProtocol]
+    ) -> asyncio.Transport:
+        """Called by the orchestrator for a new sandbox and for one that was found again."""
+
+    @abstractmethod
+    async def find(self, sandbox: Sandbox) -> bool:
+        """Called by the orchestrator after a restart: is this sandbox still there?"""
+
+    @abstractmethod
+    async def ended(self, sandbox: Sandbox) -> str:
+        """Called by the orchestrator: waits until the sandbox is gone and says why."""
+
+    @abstractmethod
+    async def usage(self, sandbox: Sandbox) -> Usage | None:
+        """Called when a session is read; None when it cannot be told."""
+
+    @abstractmethod
+    async def out_of_memory(self, sandbox: Sandbox) -> int:
+        """Called when a kernel has died: how many processes the memory limit has killed so far."""
+
+    @abstractmethod
+    async def limit(self, sandbox: Sandbox, limits: Limits) -> Sandbox | None:
+        """Called at hand-over of a spare: applies other limits, or None when that takes a new one."""
+
+    @abstractmethod
+    async def sweep(self, known: Set[str]) -> None:
+        """Called by the orchestrator at start: ends and removes sandboxes that nobody knows of.
+
+        Only those that this data directory's gateway started, never anyone else's.
+        """
+
+    @abstractmethod
+    async def stop(self, sandbox: Sandbox) -> None:
+        """Called to end a sandbox. Nothing of it is left on the host but its workspace."""

@@ -1,0 +1,97 @@
+"""Control groups, version 2: one tree for all controllers.
+
+A group can pass controllers on only while it holds no process itself, so a gateway cannot make
+groups inside its own. It takes the nearest group above it that it may write: any, as root; one
+that was delegated, otherwise (systemd: `Delegate=yes` with `DelegateSubgroup=gateway`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from interpreter.models import Limits, Usage
+from interpreter.runtimes.cgroup import (
+    MEGABYTE,
+    PARENT,
+    Group,
+    Hierarchy,
+    allowed,
+    mounts,
+    read_number,
+    read_table,
+    write,
+)
+
+NEEDED = ("memory", "cpu", "pids")
+PERIOD_US = 100_000
+
+
+class GroupV2(Group):
+    version = 2
+
+    @property
+    def directory(self) -> Path:
+        return self.directories["all"]
+
+    def apply(self, limits: Limits) -> None:
+        memory = limits.memory_mb * MEGABYTE
+        # Version 2 would kill instead of refusing.
+        if read_number(self.directory / "memory.current") > memory:
+            raise OSError("more memory is in use than the new limit allows")
+        write(self.directory / "memory.max", memory)
+        # Missing where the kernel was built or started without swap accounting.
+        with contextlib.suppress(FileNotFoundError):
+            write(self.directory / "memory.swap.max", 0)
+        write(self.directory / "cpu.max", f"{max(1000, int(limits.cpus * PERIOD_US))} {PERIOD_US}")
+        write(self.directory / "pids.max", limits.processes)
+
+    def usage(self) -> Usage:
+        cached = read_table(self.directory / "memory.stat").get("inactive_file", 0)
+        return Usage(
+            cpu_seconds=read_table(self.directory / "cpu.stat").get("usage_usec", 0) / 1e6,
+            memory_bytes=max(0, read_number(self.directory / "memory.current") - cached),
+            processes=read_number(self.directory / "pids.current"),
+        )
+
+    def oom_kills(self) -> int:
+        return read_table(self.directory / "memory.events").get("oom_kill", 0)
+
+
+class HierarchyV2(Hierarchy):
+    def __init__(self, above: Path) -> None:
+        self.above = above
+
+    def group(self, id: str) -> Group:
+        return GroupV2({"all": self.above / PARENT / id})
+
+    def make(self, directory: Path) -> None:
+        directory.parent.mkdir(exist_ok=True)
+        for passing_on in (self.above, directory.parent):
+            enabled = (passing_on / "cgroup.subtree_control").read_text().split()
+            for controller in NEEDED:
+                if controller not in enabled:
+                    write(passing_on / "cgroup.subtree_control", f"+{controller}")
+        directory.mkdir(exist_ok=True)
+
+
+def candidates(mount: Path, own: str) -> list[Path]:
+    """The gateway's own group and those above it, the nearest first."""
+    group = mount / own.lstrip("/")
+    return [group, *(p for p in group.parents if p == mount or mount in p.parents)]
+
+
+def find() -> Hierarchy | None:
+    """The nearest group in which limits can be set, if there is one."""
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    own = next((line[3:] for line in lines if line.startswith("0::")), None)
+    if own is None:
+        return None
+    for mount, _ in mounts("cgroup2"):
+        for above in candidates(mount, own):
+            # Moving a process needs this of the group above both its old and its new place.
+            movable = os.access(above / "cgroup.procs", os.W_OK)
+            if movable and allowed(hierarchy := HierarchyV2(above)):
+                return hierarchy
+    return None

@@ -1,0 +1,206 @@
+"""The embedded runtime: sandboxes are processes on the gateway's own machine.
+
+It needs nothing but Python. Where bubblewrap can be used a sandbox is isolated; elsewhere it is
+a plain process with limits, and `isolation` says 'none'. The processes of a plain sandbox are
+found by its control group, or else as descendants of its keeper, which is the best that can be
+done and no match for code that means to get away.
+
+Nothing here blocks the event loop: files, forks and the wait for a killed process are the work
+of threads, and the end of a sandbox is an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Set
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from interpreter.config import Config
+from interpreter.errors import ConfigurationError, SandboxFailed, UnknownEnvironment
+from interpreter.models import Limits, Usage
+from interpreter.runtimes import bubblewrap, enforcement, keeper, payload, process
+from interpreter.runtimes.base import Progress, Runtime, Sandbox
+from interpreter.runtimes.cgroup import Hierarchy
+from interpreter.runtimes.handle import Handle
+from interpreter.runtimes.kernel_environment import KernelEnvironment, ensure
+from interpreter.runtimes.launch import Launch, clean
+from interpreter.runtimes.run_directory import RunDirectory
+
+
+class EmbeddedRuntime(Runtime):
+    """Sandboxes as processes; `prepare` finds out how well they can be isolated and limited."""
+
+    name = "embedded"
+
+    def __init__(self, config: Config, payload_sources: dict[str, Path] = payload.SOURCES) -> None:
+        self.isolation = "none"
+        self.not_isolated_because: str | None = None
+        """Why `isolation` is 'none', for people; None when it is not."""
+        self._config = config
+        self._sources = payload_sources
+        self._data = config.data_path.resolve()
+        self._payload = self._data
+        self._kernels: dict[str, KernelEnvironment] = {}
+        self._hierarchy: Hierarchy | None = None
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def describe(self) -> str:
+        limits = "cgroups" if self._hierarchy else "rlimits"
+        if self.isolation == "none":
+            return f"NOT ISOLATED: plain processes of this user ({self.not_isolated_because})"
+        return (
+            "isolated by bubblewrap: own processes, own files, no network; "
+            f"memory, CPU and processes limited by {limits}"
+        )
+
+    async def prepare(self, progress: Progress) -> None:
+        await asyncio.to_thread(self._prepare)
+        folder = self._config.kernels_path.resolve()
+        for name, environment in self._config.environments.items():
+            self._kernels[name] = await ensure(folder, name, environment, progress)
+
+    def _prepare(self) -> None:
+        self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._payload = payload.write(self._data, self._sources)
+        self._hierarchy = enforcement.hierarchy()
+        if self._config.isolation == "none":
+            self.not_isolated_because = "isolation is switched off in the settings"
+            return
+        with tempfile.TemporaryDirectory(dir=self._data, prefix=".trial-") as workspace:
+            view = bubblewrap.View(self._payload, Path(workspace), (), self._data)
+            reason = bubblewrap.usable(view)
+        if reason is None:
+            self.isolation = "bubblewrap"
+        elif self._config.isolation == "bubblewrap":
+            raise ConfigurationError(
+                f"Sessions cannot be isolated: {reason}.",
+                "Install it with 'apt install bubblewrap', or accept isolation = 'none'.",
+            )
+        self.not_isolated_because = reason
+
+    async def start(self, id: str, environment: str, limits: Limits, workspace: Path) -> Sandbox:
+        if environment not in self._kernels:
+            raise UnknownEnvironment(f"There is no environment '{environment}'.")
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", id):
+            raise SandboxFailed(f"'{id}' cannot be the id of a sandbox.")
+        launch = Launch(
+            id=id,
+            data=self._data,
+            payload=self._payload,
+            workspace=workspace.absolute(),
+            kernel=self._kernels[environment],
+            configured=self._config.environments[environment],
+            limits=limits,
+            isolated=self.isolation == "bubblewrap",
+            hierarchy=self._hierarchy,
+        )
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start, launch))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The thread cannot be stopped half-way; what it starts must not be left behind.
+            with contextlib.suppress(SandboxFailed):
+                await self.stop(await starting)
+            raise
+
+    def _start(self, launch: Launch) -> Sandbox:
+        child, handle = launch.start()
+        self._children[launch.id] = child
+        return Sandbox(
+            id=launch.id,
+            environment=launch.kernel.name,
+            limits=launch.limits,
+            isolation="bubblewrap" if launch.isolated else "none",
+            limits_enforced_by="cgroup" if launch.hierarchy else "rlimits",
+            handle=handle.to_json(),
+        )
+
+    async def connect(
+        self, sandbox: Sandbox, protocol: Callable[[], asyncio.BaseProtocol]
+    ) -> asyncio.Transport:
+        try:
+            connection = Handle.of(sandbox.handle).directory.connect()
+        except OSError as e:
+            raise SandboxFailed(f"The sandbox cannot be reached: {e}.") from e
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_unix_connection(protocol, sock=connection)
+        return transport
+
+    async def find(self, sandbox: Sandbox) -> bool:
+        handle = Handle.of(sandbox.handle)
+        return handle.process is not None and process.alive(handle.process) and handle.directory.has_link
+
+    async def ended(self, sandbox: Sandbox) -> str:
+        handle = Handle.of(sandbox.handle)
+        if handle.process is not None:
+            await process.gone(handle.process)
+        return await asyncio.to_thread(self._why, sandbox, handle.directory)
+
+    def _why(self, sandbox: Sandbox, run: RunDirectory) -> str:
+        child = self._children.get(sandbox.id)
+        code = child.poll() if child else None
+        if not run.path.exists():
+            return "stopped"
+        recorded = run.exit_code()
+        code = code if recorded is None else recorded
+        return keeper.reason(code, run.log_tail(), self._oom_kills(sandbox), sandbox.limits)
+
+    async def usage(self, sandbox: Sandbox) -> Usage | None:
+        return await asyncio.to_thread(enforcement.usage, Handle.of(sandbox.handle))
+
+    async def out_of_memory(self, sandbox: Sandbox) -> int:
+        return await asyncio.to_thread(self._oom_kills, sandbox)
+
+    def _oom_kills(self, sandbox: Sandbox) -> int:
+        group = enforcement.group_of(Handle.of(sandbox.handle).group)
+        with contextlib.suppress(OSError):
+            return group.oom_kills() if group else 0
+        return 0
+
+    async def limit(self, sandbox: Sandbox, limits: Limits) -> Sandbox | None:
+        group = enforcement.group_of(Handle.of(sandbox.handle).group)
+        if not enforcement.same(sandbox.limits, limits):
+            # The size of a file is in the hands of processes that run already.
+            if group is None or limits.file_mb != sandbox.limits.file_mb:
+                return None
+            try:
+                await asyncio.to_thread(group.apply, limits)
+            except OSError:
+                return None
+        return dataclasses.replace(sandbox, limits=limits)
+
+    async def stop(self, sandbox: Sandbox) -> None:
+        await asyncio.to_thread(self._stop, sandbox.id, Handle.of(sandbox.handle))
+
+    def _stop(self, id: str, handle: Handle) -> None:
+        group = enforcement.group_of(handle.group)
+        keeper_process = handle.process
+        everything_ended = group is None or group.end()
+        if keeper_process is not None:
+            everything_ended &= process.end(lambda: process.family(keeper_process))
+        if not everything_ended:
+            raise SandboxFailed(f"Some processes of sandbox {id} could not be ended.")
+        if child := self._children.pop(id, None):
+            child.wait()
+        clean(handle)
+
+    async def sweep(self, known: Set[str]) -> None:
+        """Called by the orchestrator at start: ends what runs in this data directory and is not
+        known, and removes what such sandboxes left."""
+        await asyncio.to_thread(self._sweep, known)
+
+    def _sweep(self, known: Set[str]) -> None:
+        runs = self._data / "run"
+        for path in runs.iterdir() if runs.is_dir() else ():
+            if path.name not in known:
+                run = RunDirectory(path)
+                recorded = run.recorded()
+                handle = Handle.of(recorded) if recorded else Handle(run=str(path))
+                self._stop(path.name, replace(handle, process=run.process()))

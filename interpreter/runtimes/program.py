@@ -1,0 +1,64 @@
+"""The program that is run in a sandbox: the kernel host, its environment and what it is told."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from interpreter.config import Environment
+from interpreter.models import Limits
+from interpreter.runtimes import payload
+from interpreter.runtimes.kernel_environment import KernelEnvironment
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the program finds things; a sandbox with a view of its own has its own places."""
+
+    code: str
+    scratch: str
+    workspace: str
+
+
+ISOLATED = Places(code=payload.IN_SANDBOX, scratch="/tmp", workspace="/workspace")
+
+
+def command(
+    kernel: KernelEnvironment,
+    configured: Environment,
+    places: Places,
+    rlimits: dict[str, int | None],
+    listen_fd: int,
+) -> list[str]:
+    cache = kernel.matplotlib_cache
+    told = {
+        "listen_fd": listen_fd,
+        "scratch": places.scratch,
+        "workspace": places.workspace,
+        "preload": configured.preload,
+        "argv": configured.argv,
+        "matplotlib_cache": str(cache) if cache else None,
+        "rlimits": rlimits,
+    }
+    return [str(kernel.python), "-P", "-m", "interpreter.sandbox", json.dumps(told)]
+
+
+def environ(kernel: KernelEnvironment, places: Places, limits: Limits) -> dict[str, str]:
+    """Nothing of the gateway's own environment but the time zone."""
+    # More threads than cores only wait for each other, and each counts as a process.
+    threads = str(math.ceil(limits.cpus))
+    zone = os.environ.get("TZ")
+    return {
+        "PATH": f"{kernel.path / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(Path(places.scratch, "home")),
+        "TMPDIR": places.scratch,
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "PYTHONPATH": places.code,
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        **({"TZ": zone} if zone else {}),
+    }

@@ -1,0 +1,65 @@
+"""A kernel in a process that was forked from the zygote.
+
+The imports are done; what is left is what must be this process's own: descriptors, random
+state, ZMQ sockets, the shell. Output is never dropped: the IOPub socket blocks instead.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import random
+import signal
+import sys
+from typing import Any
+
+import zmq
+from ipykernel import iostream
+from ipykernel.kernelapp import IPKernelApp
+from traitlets.config import Config
+
+IOPUB_QUEUE = 16
+"""Messages the IOPub socket holds before it blocks; each is bounded by `outstream.PIECE`."""
+
+
+class ForkedKernelApp(IPKernelApp):
+    """ipykernel's application with an IOPub socket that waits instead of dropping."""
+
+    def init_iopub(self, context: zmq.Context[Any]) -> None:
+        before = context.sockopts.copy()
+        context.setsockopt(zmq.SNDHWM, IOPUB_QUEUE)
+        super().init_iopub(context)
+        context.sockopts.clear()
+        context.sockopts.update(before)
+        self.iopub_thread.socket.setsockopt(zmq.XPUB_NODROP, 1)
+
+
+def run(connection_file: str, workspace: str, stderr: int) -> None:
+    """Never returns. Called in the forked process."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(stderr, 1)
+    os.dup2(stderr, 2)
+    # A crash is reported on the original stderr: fd 2 will be a pipe that this process reads.
+    faulthandler.enable(file=os.fdopen(stderr, "w"), all_threads=False)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.chdir(workspace)
+    sys.argv = [""]
+    sys.path.insert(0, "")
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    iostream.PIPE_BUFFER_SIZE = 64 * 1024
+
+    config = Config()
+    config.IPKernelApp.connection_file = connection_file
+    config.IPKernelApp.outstream_class = "interpreter.sandbox.outstream.BoundedOutStream"
+    config.IPKernelApp.log_level = "CRITICAL"
+    config.HistoryManager.enabled = False
+    app = ForkedKernelApp.instance(config=config)
+    app.initialize([])
+    if app.shell is not None and "matplotlib.pyplot" in sys.modules:
+        # pyplot was imported before there was a shell to tell, so tell it now.
+        app.shell.enable_matplotlib("inline")
+    app.start()
+    os._exit(0)

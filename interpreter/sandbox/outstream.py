@@ -1,0 +1,61 @@
+"""stdout and stderr of a kernel that neither flood nor forget.
+
+ipykernel collects everything that is printed within 0.2 s into one message and never makes the
+printing code wait: a gigabyte printed is a gigabyte in memory and then one message of that
+size. Here a message carries at most `PIECE` characters, and code that prints faster than
+its output is taken waits for it.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from ipykernel.iostream import OutStream
+
+PIECE = 256 * 1024
+
+
+class BoundedOutStream(OutStream):
+    """An OutStream with bounded messages and back-pressure."""
+
+    flush_interval = 0.05
+
+    _pending = 0
+    _previous: threading.Event | None = None
+
+    def write(self, string: str) -> int | None:  # type: ignore[override]
+        if not isinstance(string, str) or len(string) <= PIECE:
+            return self._write_piece(string)
+        for start in range(0, len(string), PIECE):
+            self._write_piece(string[start : start + PIECE])
+        return len(string)
+
+    def _write_piece(self, string: str) -> int | None:
+        written: int | None = super().write(string)
+        self._pending += len(string)
+        if self._pending >= PIECE:
+            self._pending = 0
+            self._wait_for_room()
+        return written
+
+    def _wait_for_room(self) -> None:
+        """Sends what is buffered, and waits until what was sent before it is out.
+
+        One piece may thus be on its way while the next is being printed.
+        """
+        thread = self.pub_thread
+        if (
+            thread is None
+            or not self._is_master_process()
+            or thread.thread is threading.current_thread()
+            or not thread.thread.is_alive()
+        ):
+            return
+        thread.schedule(self._flush)
+        # `_flush` schedules the send itself, so only what is scheduled after it ran comes after it.
+        sent = threading.Event()
+        thread.schedule(lambda: thread.schedule(sent.set))
+        previous, self._previous = self._previous, sent
+        if previous is not None:
+            while not previous.wait(1.0) and thread.thread.is_alive():
+                pass

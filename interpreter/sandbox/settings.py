@@ -1,0 +1,43 @@
+"""What the runtime tells the kernel host when it starts it: one JSON argument."""
+
+from __future__ import annotations
+
+import json
+import resource
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Settings:
+    listen_fd: int
+    """A listening unix socket. The gateway made it, so the sandbox has no say in where it is."""
+    scratch: str
+    workspace: str
+    preload: list[str] = field(default_factory=list)
+    argv: list[str] | None = None
+    matplotlib_cache: str | None = None
+    rlimits: dict[str, int | None] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Settings:
+        known: dict[str, Any] = json.loads(text)
+        return cls(**known)
+
+
+RLIMITS = {
+    "as_bytes": resource.RLIMIT_AS,
+    "processes": resource.RLIMIT_NPROC,
+    "file_bytes": resource.RLIMIT_FSIZE,
+    "open_files": resource.RLIMIT_NOFILE,
+}
+
+
+def apply_rlimits(rlimits: dict[str, int | None]) -> None:
+    """Lowers this process's limits, and so those of everything it starts."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for name, value in rlimits.items():
+        if value is not None:
+            _, hard = resource.getrlimit(RLIMITS[name])
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(RLIMITS[name], (value, value))

@@ -1,0 +1,46 @@
+"""The values that go in and out of the store and are not already in `interpreter.models`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interpreter.models import Limits
+
+
+class EventRow(NamedTuple):
+    """One event of a session. The store never looks into `data`."""
+
+    seq: int
+    type: str
+    execution_id: str | None
+    data: bytes
+    """JSON, encoded once by the caller and served as it is."""
+
+
+class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What has to be known of a session to go on with it after the gateway was restarted."""
+
+    id: str
+    name: str | None
+    state: str
+    reason: str | None
+    environment: str
+    runtime: str
+    isolation: str
+    warm: bool
+    labels: dict[str, str]
+    limits: Limits
+    limits_enforced_by: str
+    created_at: datetime
+    last_activity: datetime
+    expires_at: datetime | None
+    handle: dict[str, Any] | None
+    """What the runtime needs to find the sandbox again; None when there is no sandbox."""
+    sandbox_id: str | None = None
+
+
+class StoreUnavailable(Exception):
+    """The store is closed, or was closed while the disk would not take what was waiting."""

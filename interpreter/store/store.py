@@ -1,0 +1,227 @@
+"""The store: what the other layers call.
+
+A write returns at once with a future that completes after the commit; writes are committed in the
+order of the calls. Read methods are coroutines and see what is committed when they run, so await a
+write's future before reading it back. Neither blocks the event loop.
+
+Rows can only be written to a session that is in the store: for any other, one that has just been
+deleted included, the write's future gets an `sqlite3.IntegrityError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from interpreter.models import Execution
+from interpreter.store.readers import Readers
+from interpreter.store.records import EventRow, SessionRecord
+from interpreter.store.schema import open_for_writing
+from interpreter.store.writer import Writer
+
+T = TypeVar("T")
+
+_encode = msgspec.json.Encoder().encode
+_decode_session = msgspec.json.Decoder(SessionRecord).decode
+_decode_execution = msgspec.json.Decoder(Execution).decode
+
+SESSION = "(SELECT key FROM sessions WHERE id = ?)"
+
+SAVE_SESSION = """INSERT INTO sessions (id, record) VALUES (?, ?)
+    ON CONFLICT (id) DO UPDATE SET record = excluded.record"""
+DISCARD_ROWS = "INSERT INTO discarded SELECT key FROM sessions WHERE id = ?"
+DELETE_SESSION = "DELETE FROM sessions WHERE id = ?"
+SAVE_EXECUTION = f"""INSERT INTO executions (session, id, status, record) VALUES ({SESSION}, ?, ?, ?)
+    ON CONFLICT (session, id) DO UPDATE SET status = excluded.status, record = excluded.record"""
+APPEND_EVENT = f"""INSERT INTO events (session, seq, type, execution_id, data)
+    VALUES ({SESSION}, ?, ?, ?, ?)"""
+RAISE_RECEIVED = "UPDATE sessions SET received = max(received, ?) WHERE id = ?"
+SET_RECEIVED = "UPDATE sessions SET received = ? WHERE id = ?"
+SAVE_DISPLAY = f"""INSERT INTO displays (session, display_id, execution_id) VALUES ({SESSION}, ?, ?)
+    ON CONFLICT DO NOTHING"""
+AUDIT = "INSERT INTO audit (time, action, session_id, detail) VALUES (?, ?, ?, ?)"
+
+AUDIT_LOG = "SELECT time, action, session_id, detail FROM audit"
+EXECUTIONS = f"SELECT record FROM executions WHERE session = {SESSION}"
+
+
+class Store:
+    """One SQLite file. Made with `open`, and closed with `close`."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    @classmethod
+    async def open(cls, path: Path) -> Store:
+        """Creates or migrates the file; `ConfigurationError` if it cannot be used."""
+        connection = await asyncio.to_thread(open_for_writing, path)
+        return cls(Writer(connection), Readers(path))
+
+    async def close(self) -> None:
+        """Everything queued is committed first."""
+        # The writer goes last: whoever closes last folds the write-ahead log into the file.
+        await self._readers.close()
+        await self._writer.close()
+
+    def save_session(self, record: SessionRecord) -> asyncio.Future[None]:
+        """Inserts it, or replaces everything but `received`."""
+        return self._writer.submit("save_session", (SAVE_SESSION, [(record.id, _encode(record))]))
+
+    def delete_session(self, session_id: str) -> asyncio.Future[None]:
+        """With its executions, events and displays. What the audit log says of it stays."""
+        row = [(session_id,)]
+        return self._writer.submit(
+            "delete_session", (DISCARD_ROWS, row), (DELETE_SESSION, row), frees_space=True
+        )
+
+    def save_execution(self, execution: Execution) -> asyncio.Future[None]:
+        """Inserts it, or replaces it in its place among the others."""
+        row = (execution.session_id, execution.id, execution.status.value, _encode(execution))
+        return self._writer.submit("save_execution", (SAVE_EXECUTION, [row]))
+
+    def append_events(
+        self, session_id: str, rows: Sequence[EventRow], received: int | None = None
+    ) -> asyncio.Future[None]:
+        """Together with the link number up to which the sandbox may forget; that only ever grows."""
+        events = (APPEND_EVENT, [(session_id, *row) for row in rows])
+        if received is None:
+            return self._writer.submit("append_events", events)
+        return self._writer.submit("append_events", events, (RAISE_RECEIVED, [(received, session_id)]))
+
+    def set_received(self, session_id: str, received: int) -> asyncio.Future[None]:
+        """To any value: a new sandbox counts from the start."""
+        return self._writer.submit("set_received", (SET_RECEIVED, [(received, session_id)]))
+
+    def save_display(self, session_id: str, display_id: str, execution_id: str) -> asyncio.Future[None]:
+        """Remembers that the execution shows this display. Saying it twice changes nothing."""
+        return self._writer.submit(
+            "save_display", (SAVE_DISPLAY, [(session_id, display_id, execution_id)])
+        )
+
+    def audit(
+        self, action: str, session_id: str | None, detail: Mapping[str, Any]
+    ) -> asyncio.Future[None]:
+        """The time is added here."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return self._writer.submit("audit", (AUDIT, [(now, action, session_id, _encode(dict(detail)))]))
+
+    async def sessions(self) -> list[SessionRecord]:
+        """Newest first."""
+        records = await self._read(_decode_session, "SELECT record FROM sessions ORDER BY key DESC")
+        return sorted(records, key=lambda record: record.created_at, reverse=True)
+
+    async def session(self, session_id: str) -> SessionRecord | None:
+        query = "SELECT record FROM sessions WHERE id = ?"
+        return _only(await self._read(_decode_session, query, session_id))
+
+    async def received(self, session_id: str) -> int:
+        """The link number up to which the sandbox may forget; 0 when there is none."""
+        query = "SELECT received FROM sessions WHERE id = ?"
+        return _only(await self._read(int, query, session_id)) or 0
+
+    async def last_seq(self, session_id: str) -> int:
+        """Of the session's events; 0 when there is none."""
+        query = f"SELECT coalesce(max(seq), 0) FROM events WHERE session = {SESSION}"
+        return _only(await self._read(int, query, session_id)) or 0
+
+    async def executions(
+        self, session_id: str, limit: int | None = None, after: str | None = None
+    ) -> list[Execution]:
+        """Oldest first; those after the execution `after`, and none if there is no such one."""
+        most = -1 if limit is None else limit
+        if after is None:
+            query = f"{EXECUTIONS} ORDER BY key LIMIT ?"
+            return await self._read(_decode_execution, query, session_id, most)
+        place = f"(SELECT key FROM executions WHERE session = {SESSION} AND id = ?)"
+        query = f"{EXECUTIONS} AND key > {place} ORDER BY key LIMIT ?"
+        return await self._read(_decode_execution, query, session_id, session_id, after, most)
+
+    async def execution(self, session_id: str, execution_id: str) -> Execution | None:
+        query = f"{EXECUTIONS} AND id = ?"
+        return _only(await self._read(_decode_execution, query, session_id, execution_id))
+
+    async def unfinished(self, session_id: str) -> list[Execution]:
+        """Queued or running, oldest first."""
+        query = f"{EXECUTIONS} AND status IN ('queued', 'running') ORDER BY key"
+        return await self._read(_decode_execution, query, session_id)
+
+    async def count_executions(self, session_id: str) -> int:
+        query = f"SELECT count(*) FROM executions WHERE session = {SESSION}"
+        return _only(await self._read(int, query, session_id)) or 0
+
+    async def events(
+        self,
+        session_id: str,
+        after: int,
+        *,
+        execution_id: str | None = None,
+        max_bytes: int = 1_000_000,
+        max_rows: int = 1000,
+    ) -> list[EventRow]:
+        """Those with `seq > after`, in order; at most `max_bytes` of data, but always at least one."""
+        wanted = f"FROM events WHERE session = {SESSION} AND seq > ?"
+        values: tuple[Any, ...] = (session_id, after)
+        if execution_id is not None:
+            wanted += " AND execution_id = ?"
+            values += (execution_id,)
+        wanted += " ORDER BY seq LIMIT ?"
+
+        def read(connection: sqlite3.Connection) -> list[EventRow]:
+            # Sizes first: the length of a row is known without reading it, and a cursor over the
+            # rows themselves would always have read one more than was asked of it.
+            count = total = 0
+            sizes = connection.execute(f"SELECT length(data) {wanted}", (*values, max_rows))
+            with closing(sizes):
+                for (size,) in sizes:
+                    total += size
+                    if count and total > max_bytes:
+                        break
+                    count += 1
+            rows = connection.execute(f"SELECT seq, type, execution_id, data {wanted}", (*values, count))
+            return [EventRow._make(row) for row in rows]
+
+        return await self._readers.run(read)
+
+    async def displays(self, session_id: str) -> dict[str, list[str]]:
+        """The executions that show each display, in the order they were saved."""
+        query = f"SELECT display_id, execution_id FROM displays WHERE session = {SESSION} ORDER BY key"
+        found: dict[str, list[str]] = {}
+        for display_id, execution_id in await self._read(lambda *row: row, query, session_id):
+            found.setdefault(display_id, []).append(execution_id)
+        return found
+
+    async def audit_log(self, session_id: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
+        """The last `limit` entries, of one session or of all, oldest first."""
+        if session_id is None:
+            newest = await self._read(_audit_entry, f"{AUDIT_LOG} ORDER BY key DESC LIMIT ?", limit)
+        else:
+            query = f"{AUDIT_LOG} WHERE session_id = ? ORDER BY key DESC LIMIT ?"
+            newest = await self._read(_audit_entry, query, session_id, limit)
+        return newest[::-1]
+
+    async def _read(self, make: Callable[..., T], query: str, *values: Any) -> list[T]:
+        """What `make` makes of each row's columns."""
+        return await self._readers.run(
+            lambda connection: [make(*row) for row in connection.execute(query, values).fetchall()]
+        )
+
+
+def _only(found: list[T]) -> T | None:
+    return found[0] if found else None
+
+
+def _audit_entry(time: str, action: str, session_id: str | None, detail: bytes) -> dict[str, Any]:
+    return {
+        "time": time,
+        "action": action,
+        "session_id": session_id,
+        "detail": msgspec.json.decode(detail),
+    }

@@ -1,0 +1,213 @@
+"""The one thread that writes.
+
+Writes are queued from the event loop, which never waits, and are done in the order they came.
+The thread takes everything that waits, commits it in one transaction, and completes the futures
+with one call back to the loop. So the promise of a completed future is: it is committed, and a
+killed process does not undo it.
+
+A disk that is full or locked loses nothing: the transaction is tried again, slower and slower,
+until it works or the store is closed. A write that is wrong in itself (a sequence number used
+twice) fails alone; those that happened to be committed together with it do not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import structlog
+
+from interpreter.store import reclaim
+from interpreter.store.records import StoreUnavailable
+from interpreter.store.schema import transaction
+
+log = structlog.get_logger(__name__)
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 2.0
+
+PASSING_FAILURES = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+"""What has its cause outside of the program and may go away."""
+
+Step = tuple[str, Sequence[Sequence[Any]]]
+"""A statement and the rows to run it with."""
+Outcome = tuple["asyncio.Future[None]", Exception | None]
+
+
+class Write(NamedTuple):
+    """What one call wants written: all of its steps, or none."""
+
+    future: asyncio.Future[None]
+    name: str
+    steps: Sequence[Step]
+    frees_space: bool
+
+
+class Writer:
+    """Owns the writing connection from the moment it is given one, and closes it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._queue: SimpleQueue[Write | None] = SimpleQueue()
+        self._closing = threading.Event()
+        self._ended = False
+        self._may_reclaim = True
+        self._known_failures: set[str] = set()
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, name: str, *steps: Step, frees_space: bool = False) -> asyncio.Future[None]:
+        """Queues a write and returns at once. Cancelling the future does not take it back."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._closing.is_set():
+            _complete([(future, StoreUnavailable("The store is closed."))])
+        else:
+            self._queue.put(Write(future, name, steps, frees_space))
+        return future
+
+    async def close(self) -> None:
+        """Everything queued is written, or its future gets `StoreUnavailable`."""
+        if not self._closing.is_set():
+            self._closing.set()
+            self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while not self._ended:
+            if self._may_reclaim and self._queue.empty():
+                self._reclaim()
+            else:
+                self._write_waiting()
+        self._connection.close()
+
+    def _write_waiting(self) -> None:
+        first = self._queue.get()
+        batch = [] if first is None else [first]
+        self._ended = first is None
+        delay = FIRST_DELAY
+        while True:
+            last_try = self._closing.is_set()
+            self._take_waiting(batch)
+            try:
+                outcomes = self._commit(batch)
+                break
+            except Exception as error:
+                if last_try or not _may_pass(error):
+                    outcomes = _lost(batch, error)
+                    break
+                self._say_once(error)
+                self._closing.wait(delay)
+                delay = min(delay * 2, LONGEST_DELAY)
+        if self._known_failures:
+            self._known_failures.clear()
+            log.info("no longer waiting for the database")
+        self._may_reclaim |= any(write.frees_space for write in batch)
+        _answer(outcomes)
+
+    def _take_waiting(self, batch: list[Write]) -> None:
+        for _ in range(self._queue.qsize()):
+            write = self._queue.get_nowait()
+            if write is None:
+                self._ended = True
+            else:
+                batch.append(write)
+
+    def _commit(self, batch: Sequence[Write]) -> list[Outcome]:
+        try:
+            with transaction(self._connection):
+                for write in batch:
+                    self._apply(write)
+            return [(write.future, None) for write in batch]
+        except Exception as error:
+            if _may_pass(error):
+                raise
+        return self._commit_apart(batch)
+
+    def _commit_apart(self, batch: Sequence[Write]) -> list[Outcome]:
+        """Still one transaction, but a write that fails is undone alone."""
+        outcomes: list[Outcome] = []
+        with transaction(self._connection):
+            for write in batch:
+                self._connection.execute("SAVEPOINT alone")
+                refusal = None
+                try:
+                    self._apply(write)
+                except Exception as error:
+                    if _may_pass(error):
+                        raise
+                    refusal = error
+                    self._connection.execute("ROLLBACK TO alone")
+                self._connection.execute("RELEASE alone")
+                outcomes.append((write.future, refusal))
+        for write, (_, refusal) in zip(batch, outcomes, strict=True):
+            if refusal is not None:
+                log.error("a write was refused", write=write.name, error=str(refusal))
+        return outcomes
+
+    def _apply(self, write: Write) -> None:
+        for statement, rows in write.steps:
+            self._connection.executemany(statement, rows)
+
+    def _reclaim(self) -> None:
+        try:
+            self._may_reclaim = reclaim.step(self._connection)
+        except sqlite3.Error as error:
+            # What is left is done after the next delete, or when the store is opened again.
+            self._may_reclaim = False
+            log.warning("space of deleted sessions cannot be given back now", error=str(error))
+
+    def _say_once(self, error: Exception) -> None:
+        if str(error) not in self._known_failures:
+            self._known_failures.add(str(error))
+            log.error("the database cannot be written; trying again", error=str(error))
+
+
+def _may_pass(error: Exception) -> bool:
+    # The upper bits only tell the kinds of a failure apart.
+    code = getattr(error, "sqlite_errorcode", 0)
+    return isinstance(error, sqlite3.OperationalError) and code & 0xFF in PASSING_FAILURES
+
+
+def _lost(batch: Sequence[Write], error: Exception) -> list[Outcome]:
+    log.error("writes were lost", count=len(batch), error=str(error))
+    return [(write.future, StoreUnavailable(f"It could not be written: {error}.")) for write in batch]
+
+
+def _answer(outcomes: Iterable[Outcome]) -> None:
+    """One call for each event loop, which is one call."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        by_loop[outcome[0].get_loop()].append(outcome)
+    for loop, of_loop in by_loop.items():
+        # A closed loop has nobody left who could hear of it.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_complete, of_loop)
+
+
+def _complete(outcomes: Iterable[Outcome]) -> None:
+    for future, error in outcomes:
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+            # Marks it as seen: it is in the log already, and not every caller awaits.
+            future.exception()

@@ -1,0 +1,133 @@
+"""Live gateways for the tests: real processes, real sandboxes, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+KERNELS = os.environ.get("INTERPRETER_KERNELS_DIR") or str(Path(sys.prefix) / "kernels")
+
+
+class Gateway:
+    """A gateway in a process of its own, on a free port, with a data directory of its own."""
+
+    def __init__(self, data: Path, *flags: str, **settings: str) -> None:
+        self.data = data
+        self.flags = flags
+        self.settings = settings
+        self.process: subprocess.Popen[bytes] | None = None
+        self.log = data.parent / f"{data.name}.log"
+        self.url = ""
+
+    def start(self) -> Gateway:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("INTERPRETER_")}
+        environment |= {
+            "INTERPRETER_KERNELS_DIR": KERNELS,
+            "INTERPRETER_DATA_DIR": str(self.data),
+            "INTERPRETER_PORT": self.url.rpartition(":")[2] or "0",
+            **{f"INTERPRETER_{k.upper()}": v for k, v in self.settings.items()},
+        }
+        log = open(self.log, "wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "interpreter.cli", "serve", *self.flags],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        log.close()
+        # The gateway says where it listens when it does.
+        with open(self.log) as lines:
+            deadline = time.monotonic() + 600
+            while True:
+                line = lines.readline()
+                if "url " in line:
+                    self.url = line.split()[1]
+                    return self
+                if not line:
+                    if self.process.poll() is not None or time.monotonic() > deadline:
+                        raise RuntimeError(f"no gateway: {self.log.read_text()}")
+                    time.sleep(0.02)
+
+    @property
+    def token(self) -> str:
+        return (self.data / "token").read_text().strip()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=self.url, headers=self.headers, timeout=120, trust_env=False
+        )
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """Deletes every session, then ends the gateway as an operator would."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            with self.client() as client:
+                for session in client.get("/v1/sessions").json()["sessions"]:
+                    client.delete(f"/v1/sessions/{session['id']}")
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(30)
+
+    def memory(self) -> int:
+        assert self.process is not None
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="interpreter-tests-") as root:
+        yield Path(root)
+
+
+@pytest.fixture(scope="session")
+def gateway(data_root: Path) -> Iterator[Gateway]:
+    """One gateway for all tests that do not change it."""
+    gateway = Gateway(data_root / "shared").start()
+    yield gateway
+    gateway.stop()
+
+
+@pytest.fixture
+def own_gateway(data_root: Path, request: pytest.FixtureRequest) -> Iterator[Gateway]:
+    """A gateway of the test's own, not yet started."""
+    gateway = Gateway(Path(tempfile.mkdtemp(dir=data_root)))
+    yield gateway
+    if gateway.process is not None:
+        if gateway.process.poll() is not None:
+            gateway.start()
+        gateway.stop()
+
+
+@pytest.fixture
+def http(gateway: Gateway) -> Iterator[httpx.Client]:
+    with gateway.client() as client:
+        yield client
+
+
+@pytest.fixture
+def session(http: httpx.Client) -> Iterator[str]:
+    """The id of a new session; it is deleted afterwards."""
+    answer = http.post("/v1/sessions")
+    assert answer.status_code == 201, answer.text
+    yield answer.json()["id"]
+    http.delete(f"/v1/sessions/{answer.json()['id']}")

@@ -1,0 +1,226 @@
+"""A sandbox from its start to its end, and what is left of it: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import msgspec
+import pytest
+from probing import HERE, KERNELS, SMALL, Probe, StartProbe, prepared
+
+from interpreter.errors import SandboxFailed, UnknownEnvironment
+from interpreter.models import Limits
+from interpreter.runtimes import process
+from interpreter.runtimes.base import Sandbox
+
+ISOLATIONS = ["bubblewrap", "none"]
+
+
+def commands_with(text: str) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if text in path.read_text() and int(path.parent.name) != os.getpid():
+                found.append(int(path.parent.name))
+    return found
+
+
+def groups() -> set[str]:
+    return {str(p) for p in Path("/sys/fs/cgroup").glob("*/interpreter/box-*")}
+
+
+@contextlib.contextmanager
+def sleeping() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        try:
+            yield stranger
+        finally:
+            stranger.kill()
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+async def test_it_says_with_which_code_and_words_it_ended(start: StartProbe, isolation: str) -> None:
+    probe = await start(isolation=isolation)
+    waiters = [asyncio.create_task(probe.ended()) for _ in range(3)]
+    with pytest.raises(EOFError):
+        await probe.run("import os; os.write(2, b'first\\nthe last words\\n'); os._exit(3)")
+    reasons = set(await asyncio.gather(*waiters))
+    assert len(reasons) == 1
+    assert reasons.pop().startswith("exited with code 3: first\nthe last words")
+    assert not await probe.runtime.find(probe.sandbox)
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+async def test_it_says_which_signal_killed_it(start: StartProbe, isolation: str) -> None:
+    probe = await start(isolation=isolation)
+    with pytest.raises(EOFError):
+        await probe.run("import os; os.kill(os.getpid(), 9)")
+    assert await probe.ended() == "killed by SIGKILL"
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+async def test_stopping_leaves_nothing(start: StartProbe, isolation: str, tmp_path: Path) -> None:
+    def on_host() -> tuple[object, ...]:
+        mounts = Path("/proc/self/mountinfo").read_text()
+        return mounts, set(Path("/tmp").iterdir()), len(os.listdir("/proc/self/fd"))
+
+    (tmp_path / "data").mkdir()
+    before = on_host()
+    probe = await start(isolation=isolation)
+    await probe.run("""
+import os, subprocess
+open('kept', 'w').write('by the user')
+os.makedirs(os.environ['TMPDIR'] + '/closed/inner')
+os.chmod(os.environ['TMPDIR'] + '/closed', 0)
+for session in (False, True):
+    subprocess.Popen(['sh', '-c', 'sleep 1234567 & sleep 1234567'], start_new_session=session)
+""")
+    waiter = asyncio.create_task(probe.ended())
+    await asyncio.sleep(0)
+    await probe.runtime.stop(probe.sandbox)
+    assert await waiter in ("stopped", "killed", "killed by SIGKILL")
+    assert list((tmp_path / "data" / "run").iterdir()) == []
+    assert commands_with("1234567") == []
+    assert commands_with(str(tmp_path)) == []
+    assert groups() == set()
+    assert on_host() == before
+    assert (probe.workspace / "kept").read_text() == "by the user"
+    await probe.runtime.stop(probe.sandbox)
+
+
+async def test_killing_its_keeper_ends_all_of_it(start: StartProbe) -> None:
+    probe = await start()
+    await probe.run("import subprocess; subprocess.Popen(['sleep', '7654321'])")
+    assert commands_with("7654321")
+    os.kill(probe.sandbox.handle["process"]["pid"], signal.SIGKILL)
+    assert await probe.ended() == "killed by SIGKILL"
+    with pytest.raises(SandboxFailed):
+        for _ in range(200):
+            await probe.run("result = 1")
+    for _ in range(200):
+        if not commands_with("7654321"):
+            break
+        await asyncio.sleep(0.01)
+    assert not commands_with("7654321")
+
+
+STARTER = """
+import asyncio, dataclasses, json, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from probing import SMALL, prepared
+
+async def main():
+    runtime = await prepared(Path(sys.argv[2]), sys.argv[4])
+    sandbox = await runtime.start("box-0", "python", SMALL, Path(sys.argv[3]))
+    fields = {f.name: getattr(sandbox, f.name) for f in dataclasses.fields(sandbox) if f.name != "limits"}
+    print("STARTED " + json.dumps(fields), flush=True)
+    time.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+async def test_it_outlives_its_starter_and_is_found_again(tmp_path: Path, isolation: str) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    data = tmp_path / "data"
+    environ = {**os.environ, "INTERPRETER_KERNELS_DIR": KERNELS}
+    command = [sys.executable, "-c", STARTER, str(HERE), str(data), str(workspace), isolation]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ) as starter:
+        assert starter.stdout is not None
+        said = next(line for line in starter.stdout if line.startswith(b"STARTED "))
+        starter.kill()
+    sandbox = Sandbox(limits=SMALL, **json.loads(said.removeprefix(b"STARTED ")))
+    runtime = await prepared(data, isolation)
+    try:
+        assert await runtime.find(sandbox)
+        await runtime.sweep({sandbox.id})
+        probe = Probe(runtime, sandbox, workspace)
+        assert await probe.run("result = 6 * 7") == 42
+        with pytest.raises(EOFError):
+            await probe.run("import os; os._exit(5)")
+        assert (await probe.ended()).startswith("exited with code 5")
+        assert not await runtime.find(sandbox)
+    finally:
+        await runtime.stop(sandbox)
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+async def test_a_sandbox_nobody_knows_is_swept_away(start: StartProbe, isolation: str) -> None:
+    kept, lost = await start(isolation=isolation), await start(isolation=isolation)
+    runs = Path(lost.sandbox.handle["run"]).parent
+    (runs / "half-made").mkdir()
+    # Another gateway, which did not start them.
+    runtime = await prepared(runs.parent, isolation)
+    await runtime.sweep({kept.sandbox.id})
+    assert not await runtime.find(lost.sandbox)
+    assert [p.name for p in runs.iterdir()] == [kept.sandbox.id]
+    assert await kept.run("result = 1") == 1
+
+
+async def test_a_process_that_has_its_number_now_is_not_taken_for_it(start: StartProbe) -> None:
+    probe = await start()
+    with sleeping() as stranger:
+        there = process.identify(stranger.pid)
+        assert there is not None
+        other = msgspec.to_builtins(msgspec.structs.replace(there, started=there.started - 1))
+        sandbox = Sandbox(**{**vars(probe.sandbox), "handle": {**probe.sandbox.handle, "process": other}})
+        assert not await probe.runtime.find(sandbox)
+        await asyncio.wait_for(probe.runtime.ended(sandbox), 5)
+        assert not process.end(lambda: [], 0) or stranger.poll() is None
+        handle = {**sandbox.handle, "group": None, "run": str(probe.workspace / "none")}
+        await probe.runtime.stop(Sandbox(**{**vars(sandbox), "handle": handle}))
+        assert stranger.poll() is None
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+async def test_a_long_path_does_no_harm(start: StartProbe, isolation: str) -> None:
+    probe = await start(isolation=isolation, data="/".join(["a-long-name-for-a-folder"] * 8))
+    assert await probe.run("result = 1") == 1
+    assert len(await probe.run("result = told['scratch']")) < 60
+    assert await probe.runtime.find(probe.sandbox)
+    await probe.runtime.stop(probe.sandbox)
+    assert not list(Path("/tmp").glob("interpreter-*"))
+
+
+async def test_many_can_be_started_at_once(start: StartProbe) -> None:
+    probes = await asyncio.gather(*(_numbered(start, n) for n in range(4)))
+    assert await asyncio.gather(*(p.run("result = 1") for p in probes)) == [1] * 4
+
+
+async def _numbered(start: StartProbe, _: int) -> Probe:
+    return await start()
+
+
+async def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
+    runtime = await prepared(tmp_path / "data")
+    starting = asyncio.create_task(runtime.start("box-9", "python", SMALL, tmp_path))
+    await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert list((tmp_path / "data" / "run").iterdir()) == []
+    assert groups() == set()
+
+
+async def test_what_cannot_be_started_is_refused_with_a_reason(tmp_path: Path) -> None:
+    runtime = await prepared(tmp_path / "data")
+    with pytest.raises(UnknownEnvironment):
+        await runtime.start("box-1", "cobol", Limits(), tmp_path)
+    with pytest.raises(SandboxFailed, match="cannot be the id"):
+        await runtime.start("../box", "python", Limits(), tmp_path)
+    with pytest.raises(SandboxFailed):
+        await runtime.start("box-1", "python", Limits(), tmp_path / "missing")
+    assert list((tmp_path / "data" / "run").iterdir()) == []
