@@ -69,9 +69,7 @@ class Gateway:
         return {"Authorization": f"Bearer {self.token}"}
 
     def client(self) -> httpx.Client:
-        return httpx.Client(
-            base_url=self.url, headers=self.headers, timeout=120, trust_env=False
-        )
+        return httpx.Client(base_url=self.url, headers=self.headers, timeout=120, trust_env=False)
 
     def kill(self) -> None:
         assert self.process is not None
@@ -102,7 +100,7 @@ def data_root() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def gateway(data_root: Path) -> Iterator[Gateway]:
     """One gateway for all tests that do not change it."""
-    gateway = Gateway(data_root / "shared").start()
+    gateway = Gateway(data_root / "shared", spares="2").start()
     yield gateway
     gateway.stop()
 

@@ -17,7 +17,7 @@ from types import FrameType
 from interpreter.cli.screen import Screen
 from interpreter.cli.spinner import Spinner
 from interpreter.client import Result, Session
-from interpreter.errors import InputNotExpected, InterpreterError
+from interpreter.errors import ExecutionNotFound, InputNotExpected, InterpreterError
 from interpreter.models import Event, EventType
 
 
@@ -55,7 +55,7 @@ class CellRunner:
             return
         starts = self._execution_id is None
         self._execution_id = event.execution_id
-        self._running = event.data["status"] == "running"
+        self._running = event.data.get("status") == "running"
         if starts and self.interrupted:  # Ctrl-C came before there was anything to interrupt
             self._interrupt()
 
@@ -72,7 +72,7 @@ class CellRunner:
             self._asking = False
         if self._screen is not None:
             self._screen.unfinished_line = False
-        with suppress(InputNotExpected):  # it ended, or somebody else answered first
+        with suppress(InputNotExpected, ExecutionNotFound):  # it ended, or somebody was faster
             self._session.answer(str(event.execution_id), value)
 
     @contextmanager

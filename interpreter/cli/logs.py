@@ -6,14 +6,18 @@ import sys
 
 from interpreter.cli.attach import pick
 from interpreter.cli.screen import DIM, GREEN, RED, Screen
-from interpreter.client import Client
+from interpreter.client import Client, Session
 from interpreter.models import Event, EventType, to_json
+
+ROUTINE = (None, "a cell runs", "no cell runs")
+"""Why a session goes back and forth between ready and busy, which is no news."""
 
 
 def logs(wanted: str, follow: bool, json: bool) -> None:
-    history = _History(sys.stdout, sys.stderr, None, labels=True)
     with Client() as client:
-        for event in pick(client, wanted).events(follow=follow):
+        session = pick(client, wanted)
+        history = _History(session)
+        for event in session.events(follow=follow):
             if json:
                 print(to_json(event).decode(), flush=follow)
             else:
@@ -23,10 +27,14 @@ def logs(wanted: str, follow: bool, json: bool) -> None:
 class _History(Screen):
     """Adds to the outputs what led to them: the cells, how they ended, what became of the kernel."""
 
+    def __init__(self, session: Session) -> None:
+        super().__init__(sys.stdout, sys.stdout, None, labels=True)
+        self._session = session
+
     def show(self, event: Event) -> None:
         if event.type is EventType.status and event.execution_id is None:
             self._session_state(event)
-        elif event.type is EventType.status and event.data.get("status") == "running":
+        elif event.type is EventType.status and "code" in event.data:
             self._cell(event)
         elif event.type is EventType.done:
             self._end(event)
@@ -34,13 +42,17 @@ class _History(Screen):
             super().show(event)
 
     def _cell(self, event: Event) -> None:
-        count = event.data.get("execution_count")
-        label = f"In [{' ' if count is None else count}]: "
-        first, *more = event.data.get("code", "").splitlines() or [""]
+        label = f"In [{self._count(event) or ' '}]: "
+        first, *more = event.data["code"].splitlines() or [""]
         self.line(self.out, "")
         self.line(self.out, self.paint(self.out, GREEN, label) + first)
         for line in more:
             self.line(self.out, "...: ".rjust(len(label)) + line)
+
+    def _count(self, event: Event) -> int | None:
+        """The kernel numbers a cell only after it has begun; the execution knows it by now."""
+        known: int | None = event.data.get("execution_count")
+        return known or self._session.execution(str(event.execution_id)).execution_count
 
     def _end(self, event: Event) -> None:
         execution = event.data["execution"]
@@ -48,9 +60,9 @@ class _History(Screen):
             self._remark(RED, execution["status"], execution.get("reason"))
 
     def _session_state(self, event: Event) -> None:
-        state, reason = event.data.get("state", ""), event.data.get("reason")
-        # Between cells a session goes back and forth between these two; that is no news.
-        if reason or state not in ("ready", "busy"):
+        state = event.data.get("state", "")
+        reason = event.data.get("reason") or event.data.get("cause")
+        if state not in ("ready", "busy") or reason not in ROUTINE:
             self._remark(DIM, state, reason)
 
     def _remark(self, style: str, what: str, reason: str | None) -> None:

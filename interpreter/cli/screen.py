@@ -1,19 +1,21 @@
 """Events as a person reads them in a terminal.
 
 What the cell prints goes where it printed it, as it comes. Results are shown as text, errors as a
-traceback on stderr, in colour on a terminal; pictures are saved and named.
+traceback on stderr, with the kernel's colours on a terminal; pictures are saved and named.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, TextIO
 
 from interpreter.cli.images import ImageFolder
 from interpreter.models import Event, EventType
 
-RED, GREEN, CYAN, DIM, BOLD = "31", "32", "36", "2", "1"
+RED, GREEN, CYAN, DIM = "31", "32", "36", "2"
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _READABLE = ("text/plain", "text/markdown", "text/latex")
 
 
@@ -54,9 +56,7 @@ class Screen:
         self.unfinished_line = not text.endswith("\n")
 
     def paint(self, file: TextIO, style: str, text: str) -> str:
-        if not file.isatty() or "NO_COLOR" in os.environ:
-            return text
-        return f"\x1b[{style}m{text}\x1b[0m"
+        return f"\x1b[{style}m{text}\x1b[0m" if self._colourful(file) else text
 
     def _show_bundle(self, data: Mapping[str, Any]) -> None:
         bundle = data["data"]
@@ -74,22 +74,11 @@ class Screen:
         return self.paint(self.out, RED, f"Out[{count}]:") + space
 
     def _show_error(self, data: Mapping[str, Any]) -> None:
-        lines = "\n".join(data["traceback"]).splitlines()
-        if not lines:
-            lines = [f"{data['ename']}: {data['evalue']}"]
-        for line in lines:
-            self.line(self.err, self._paint_traceback(line, data["ename"]))
+        text = "\n".join(data["traceback"]) or f"{data['ename']}: {data['evalue']}"
+        self.line(self.err, text if self._colourful(self.err) else _COLOURS.sub("", text))
 
-    def _paint_traceback(self, line: str, ename: str) -> str:
-        if line.startswith(ename):
-            return self.paint(self.err, f"{BOLD};{RED}", line)
-        if line.startswith("-->") or line.startswith("---->"):
-            return self.paint(self.err, BOLD, line)
-        if line.startswith(("Cell In", "File ")):
-            return self.paint(self.err, CYAN, line)
-        if line and not line.strip("-"):
-            return self.paint(self.err, DIM, line)
-        return line
+    def _colourful(self, file: TextIO) -> bool:
+        return file.isatty() and "NO_COLOR" not in os.environ
 
 
 def readable(bundle: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ from interpreter.client.requests import Call
 from interpreter.client.result import Result
 from interpreter.client.stdin import AsyncAsk, AsyncInput, async_answers
 from interpreter.client.wire import Wire
-from interpreter.errors import InputNotExpected, InterpreterError, SessionNotFound
+from interpreter.errors import ExecutionNotFound, InputNotExpected, InterpreterError, SessionNotFound
 from interpreter.models import Event, EventType, ExecutionCreate, LimitsRequest
 
 
@@ -256,7 +256,7 @@ class AsyncSession:
             with suppress(InterpreterError):
                 await self.cancel(execution_id)
             raise
-        with suppress(InputNotExpected):
+        with suppress(InputNotExpected, ExecutionNotFound):
             await self._carrier.send_until_answered(requests.answer(self.id, execution_id, value))
 
     async def _update(self, call: Call[models.Session]) -> models.Session:

@@ -24,7 +24,7 @@ from interpreter.client.requests import Call
 from interpreter.client.result import Result
 from interpreter.client.stdin import Ask, Input, answers
 from interpreter.client.wire import Wire
-from interpreter.errors import InputNotExpected, InterpreterError, SessionNotFound
+from interpreter.errors import ExecutionNotFound, InputNotExpected, InterpreterError, SessionNotFound
 from interpreter.models import Event, EventType, ExecutionCreate, LimitsRequest
 
 
@@ -253,8 +253,8 @@ class Session:
             with suppress(InterpreterError):
                 self.cancel(execution_id)
             raise
-        # Sent again after a break, it is not expected if the first one had arrived.
-        with suppress(InputNotExpected):
+        # It may have ended by now; and sent again after a break, the first may have arrived.
+        with suppress(InputNotExpected, ExecutionNotFound):
             self._carrier.send_until_answered(requests.answer(self.id, execution_id, value))
 
     def _update(self, call: Call[models.Session]) -> models.Session:

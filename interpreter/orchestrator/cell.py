@@ -50,6 +50,8 @@ class Cell:
         self.verdict: tuple[ExecutionStatus, str] | None = None
         """How the cell is to end whatever the kernel says: it timed out or was cancelled."""
         self.awaits_input = False
+        self.saved: asyncio.Future[None] | None = None
+        """The last save of it to the store."""
         self.timers: list[asyncio.TimerHandle] = []
         self.done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         """Completes with the finished execution as JSON."""

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from interpreter.config import Config
-from interpreter.errors import ExecutionNotFound, InputNotExpected, QueueFull
+from interpreter.errors import InputNotExpected, QueueFull
 from interpreter.kernel.connection import KernelConnection
 from interpreter.kernel.messages import KernelMessage
 from interpreter.kernel.translate import translate, translate_oversized
@@ -27,7 +27,6 @@ from interpreter.orchestrator import policy
 from interpreter.orchestrator.cell import Cell, request_facts
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.history import History
-from interpreter.store import Store
 
 log = structlog.get_logger()
 
@@ -45,7 +44,6 @@ class Cells:
         session_id: str,
         config: Config,
         limits: Limits,
-        store: Store,
         events: EventLog,
         history: History,
         *,
@@ -57,7 +55,6 @@ class Cells:
         self.on_exit = on_exit
         self._session_id = session_id
         self._config = config
-        self._store = store
         self._events = events
         self._history = history
         self._late_results = late_results
@@ -87,11 +84,8 @@ class Cells:
         self._queue.append(cell)
         self._pump()
         if cell.status is ExecutionStatus.queued:
-            self._store.save_execution(cell.model())
+            self._history.save(cell)
         return cell
-
-    def get(self, execution_id: str) -> Cell | None:
-        return self._history.active(execution_id)
 
     def cancel(self, execution_id: str, reason: str = "it was cancelled") -> Cell | None:
         """Takes a cell out of the queue, or interrupts it; None if it is not active."""
@@ -105,9 +99,7 @@ class Cells:
 
     def answer_input(self, execution_id: str, value: str) -> None:
         cell = self._history.active(execution_id)
-        if cell is None:
-            raise ExecutionNotFound(f"No cell {execution_id} is queued or running.")
-        if not cell.awaits_input or self._kernel is None:
+        if cell is None or not cell.awaits_input or self._kernel is None:
             raise InputNotExpected("This cell is not waiting for input.")
         cell.awaits_input = False
         self._kernel.answer_input(value)
@@ -171,7 +163,7 @@ class Cells:
             self._events.append(
                 EventType.status, cell.id, {"status": "running", "code": cell.request.code}
             )
-            self._store.save_execution(cell.model())
+            self._history.save(cell)
             self._set_timer(cell, cell.timeout, self._timed_out)
             self._send(cell)
         elif self._current is None and not self._queue:
@@ -236,11 +228,10 @@ class Cells:
 
     def _finish(self, cell: Cell, status: ExecutionStatus, reason: str | None) -> None:
         cell.finish(status, reason)
-        execution = cell.model()
-        encoded = msgspec.json.encode(execution)
+        encoded = msgspec.json.encode(cell.model())
         data = b'{"execution_id":"%b","execution":%b}' % (cell.id.encode(), encoded)
         self._events.append_encoded(EventType.done, cell.id, data)
-        self._store.save_execution(execution)
+        self._history.save(cell)
         self._history.finished(cell)
         cell.done.set_result(encoded)
         if cell is self._current:

@@ -44,6 +44,7 @@ class History:
         self._displays: OrderedDict[str, list[str]] = OrderedDict(displays or {})
         self._active: dict[str, Cell] = {}
         self._recent: OrderedDict[str, Cell] = OrderedDict()
+        self._last_save: asyncio.Future[None] | None = None
         self._outdated: set[str] = set()
         self._amending: asyncio.Task[None] | None = None
 
@@ -53,11 +54,27 @@ class History:
     def active(self, execution_id: str) -> Cell | None:
         return self._active.get(execution_id)
 
+    def get(self, execution_id: str) -> Cell | None:
+        """A cell that is queued, running, or ended a short while ago."""
+        return self._active.get(execution_id) or self._recent.get(execution_id)
+
+    def save(self, cell: Cell) -> None:
+        cell.saved = self._last_save = self._store.save_execution(cell.model())
+
+    async def settled(self) -> None:
+        """Returns when the store has every execution as it is now."""
+        if self._last_save is not None:
+            await asyncio.wait({self._last_save})
+
     def finished(self, cell: Cell) -> None:
+        """It stays here until the store has it, and a while longer for its late output."""
         del self._active[cell.id]
         self._recent[cell.id] = cell
-        if len(self._recent) > RECENT_CELLS:
-            self._recent.popitem(last=False)
+        while len(self._recent) > RECENT_CELLS:
+            oldest = next(iter(self._recent.values()))
+            if oldest.saved is None or not oldest.saved.done():
+                break
+            del self._recent[oldest.id]
 
     def output(self, execution_id: str | None, type: EventType, data: dict[str, Any]) -> int:
         """Records an output event; returns the bytes it takes."""
@@ -74,7 +91,7 @@ class History:
     def _record(self, execution_id: str | None, type: EventType, data: dict[str, Any]) -> int:
         size = self._log.append(type, execution_id, data)
         if execution_id is not None:
-            cell = self._active.get(execution_id) or self._recent.get(execution_id)
+            cell = self.get(execution_id)
             if cell is not None:
                 cell.fold.apply(type, data)
             if execution_id not in self._active:
@@ -107,7 +124,7 @@ class History:
     async def _save_again(self, execution_id: str) -> None:
         cell = self._recent.get(execution_id)
         if cell is not None:
-            self._store.save_execution(cell.model())
+            self.save(cell)
             return
         execution = await self._store.execution(self._session_id, execution_id)
         if execution is None:

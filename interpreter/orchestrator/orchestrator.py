@@ -165,10 +165,11 @@ class Orchestrator:
         self._check_exists(session_id)
         session = self._live.pop(session_id, None)
         self._ended.pop(session_id, None)
-        executions = await self._store.count_executions(session_id)
         if session is not None:
             await session.stop("it was deleted")
             session.events.close()
+            await session.history.settled()
+        executions = await self._store.count_executions(session_id)
         size = await self._workspaces.remove(session_id)
         self._store.audit("session.deleted", session_id, {"executions": executions, "bytes": size})
         await self._store.delete_session(session_id)
@@ -184,6 +185,8 @@ class Orchestrator:
         self._check_exists(session_id)
         if after is not None:
             await self.execution(session_id, after)
+        if session := self._live.get(session_id):
+            await session.history.settled()
         stored = await self._store.executions(session_id, limit, after)
         return [self._newest(session_id, execution) for execution in stored]
 
@@ -199,7 +202,7 @@ class Orchestrator:
     def cell(self, session_id: str, execution_id: str) -> Cell | None:
         """An execution that is queued, running or just ended."""
         session = self._live.get(session_id)
-        return session.cells.get(execution_id) if session else None
+        return session.history.get(execution_id) if session else None
 
     def _newest(self, session_id: str, execution: Execution) -> Execution:
         cell = self.cell(session_id, execution.id)

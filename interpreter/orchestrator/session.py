@@ -81,7 +81,6 @@ class LiveSession:
             self.id,
             self._config,
             self.limits,
-            self._store,
             self.events,
             self.history,
             late_results=self._config.environments[self.sandbox.environment].argv is not None,

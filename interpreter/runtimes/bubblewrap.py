@@ -12,12 +12,13 @@ and makes the namespaces. For any other gateway a single stage does both.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,9 +85,20 @@ def give(workspace: Path, uid: int) -> None:
     subprocess.run(["chown", "--recursive", "--no-dereference", "--", owner, workspace], check=True)
 
 
-def command(view: View, uid: int | None, scratch_bytes: int, program: Sequence[str]) -> list[str]:
+@dataclass(frozen=True)
+class Command:
+    """A command whose mounts are read from a descriptor: they name places of the host, and a
+    sandbox can read the command line of its first process."""
+
+    mounts: list[str]
+    program: list[str]
+
+    def with_mounts_on(self, fd: int) -> list[str]:
+        return [_find("bwrap"), "--args", str(fd), *self.program]
+
+
+def command(view: View, uid: int | None, scratch_bytes: int, program: Sequence[str]) -> Command:
     """The command that runs a program in a sandbox."""
-    bwrap = shutil.which("bwrap") or "bwrap"
     shm = ["--size", str(scratch_bytes), "--tmpfs", "/dev/shm"]
     namespaces = [
         *("--proc", "/proc", "--dev", "/dev", *shm, "--remount-ro", "/dev"),
@@ -94,21 +106,26 @@ def command(view: View, uid: int | None, scratch_bytes: int, program: Sequence[s
         *("--unshare-user", "--unshare-all", "--disable-userns", "--uid", "1000", "--gid", "1000"),
         *("--hostname", "sandbox", "--die-with-parent", "--chdir", "/workspace", "--", *program),
     ]
-    mounts = [bwrap, *_mounts(view, scratch_bytes)]
+    mounts = _mounts(view, scratch_bytes)
     if uid is None:
-        return [*mounts, *namespaces]
-    setpriv = [
-        shutil.which("setpriv") or "setpriv",
-        f"--reuid={uid}",
-        f"--regid={uid}",
-        "--clear-groups",
-    ]
-    return [
-        # The kernel lets the inner stage mount its own /proc only if it sees a whole one.
-        *(*mounts, "--dev-bind", "/proc", "/proc", "--dev", "/dev", "--die-with-parent", "--"),
-        *(*setpriv, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"),
-        *(bwrap, "--bind", "/", "/", *namespaces),
-    ]
+        return Command(mounts, namespaces)
+    setpriv = [_find("setpriv"), f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+    # The kernel lets the inner stage mount its own /proc only if it sees a whole one.
+    whole = ["--dev-bind", "/proc", "/proc", "--dev", "/dev", "--die-with-parent", "--"]
+    nothing = ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"]
+    return Command(mounts, [*whole, *setpriv, *nothing, _find("bwrap"), "--bind", "/", "/", *namespaces])
+
+
+@contextlib.contextmanager
+def mounts_descriptor(command: Command) -> Iterator[int]:
+    """A descriptor to pass on, from which bwrap reads the mounts."""
+    fd = os.memfd_create("mounts")
+    try:
+        os.write(fd, b"".join(os.fsencode(word) + b"\0" for word in command.mounts))
+        os.lseek(fd, 0, os.SEEK_SET)
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def usable(view: View) -> str | None:
@@ -122,7 +139,9 @@ def usable(view: View) -> str | None:
         give(view.workspace, uid)
     trial = command(view, uid, 1 << 20, [str(base_python()), "-I", "-S", "-c", "pass"])
     try:
-        done = subprocess.run(trial, stdin=-3, capture_output=True, cwd="/", env={}, timeout=20)
+        with mounts_descriptor(trial) as fd:
+            words = trial.with_mounts_on(fd)
+            done = subprocess.run(words, capture_output=True, cwd="/", env={}, pass_fds=[fd], timeout=20)
     except (OSError, subprocess.TimeoutExpired) as e:
         return f"bubblewrap does not work here: {e}"
     said = done.stderr.decode(errors="replace").strip() or f"it exited with code {done.returncode}"
@@ -157,6 +176,10 @@ def _mounts(view: View, scratch_bytes: int) -> list[str]:
 def _read_only(folder: Path, seen_as: Path) -> list[str]:
     # Left to itself bwrap would close the folders above to others, as they may be on the host.
     return ["--dir", str(seen_as), "--ro-bind", str(folder), str(seen_as)]
+
+
+def _find(program: str) -> str:
+    return shutil.which(program) or program
 
 
 def _mapped(uid: int) -> bool:

@@ -181,14 +181,12 @@ class EmbeddedRuntime(Runtime):
 
     def _stop(self, id: str, handle: Handle) -> None:
         group = enforcement.group_of(handle.group)
-        keeper_process = handle.process
         everything_ended = group is None or group.end()
-        if keeper_process is not None:
-            everything_ended &= process.end(lambda: process.family(keeper_process))
-        if not everything_ended:
+        if not (everything_ended and process.end(lambda: enforcement.members(handle))):
             raise SandboxFailed(f"Some processes of sandbox {id} could not be ended.")
-        if child := self._children.pop(id, None):
-            child.wait()
+        child = self._children.get(id)
+        if child is not None and child.poll() is not None:
+            del self._children[id]
         clean(handle)
 
     async def sweep(self, known: Set[str]) -> None:

@@ -21,7 +21,7 @@ from interpreter.models import Limits, Usage
 from interpreter.runtimes import cgroup_v1, cgroup_v2, process
 from interpreter.runtimes.cgroup import MEGABYTE, Group, Hierarchy
 from interpreter.runtimes.handle import GroupHandle, Handle
-from interpreter.runtimes.process import Identity
+from interpreter.runtimes.process import Identity, Stat
 
 RESERVED_MB = 2048
 """Address space that Python and OpenBLAS reserve without using it."""
@@ -88,14 +88,28 @@ def usage(handle: Handle) -> Usage | None:
     """What a sandbox uses, as its group counts it; None when it is gone."""
     try:
         group = group_of(handle.group)
-        return group.usage() if group else _summed(handle.process)
+        return group.usage() if group else _summed(_family(handle))
     except OSError:
         return None
 
 
-def _summed(root: Identity | None) -> Usage | None:
+def members(handle: Handle) -> list[Identity]:
+    """The processes of a sandbox, as far as they can be found without its group."""
+    return [s.identity for s in _family(handle)]
+
+
+def _family(handle: Handle) -> list[Stat]:
+    found = process.family(handle.process) if handle.process else []
+    # Those whose parents are gone belong to the sandbox's own user, or have its scratch space.
+    if handle.uid is not None:
+        found += process.of_user(handle.uid)
+    if handle.scratch is not None:
+        found += process.started_with(f"TMPDIR={handle.scratch}")
+    return list({s.pid: s for s in found}.values())
+
+
+def _summed(members: list[Stat]) -> Usage | None:
     """Over the processes there are; what ended ones used is not known."""
-    members = process.family_stats(root) if root else []
     if not members:
         return None
     return Usage(
@@ -106,12 +120,4 @@ def _summed(root: Identity | None) -> Usage | None:
 
 
 def _running_now() -> int:
-    uid = os.geteuid()
-    return sum(s.threads for s in process.running() if _owner(s.pid) == uid)
-
-
-def _owner(pid: int) -> int | None:
-    try:
-        return Path(f"/proc/{pid}").stat().st_uid
-    except OSError:
-        return None
+    return sum(s.threads for s in process.of_user(os.geteuid()))

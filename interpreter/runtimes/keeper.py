@@ -5,8 +5,8 @@ joins the control groups and lowers the resource limits, so there is no moment i
 something of the sandbox runs outside of them. It belongs to no terminal and needs no gateway:
 the sandbox outlives the gateway, and the exit code is there for the next one.
 
-Killing the keeper of a bubblewrap sandbox ends all of it: each stage dies with its parent, and
-with the last stage the process namespace. A plain sandbox is ended process by process.
+Killing the keeper is not enough to end a sandbox of a root gateway, whose stages may not signal
+each other; the runtime ends every process of it by itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def start(
     cwd: Path,
     groups: Sequence[Path],
     limits: Limits,
-    listen_fd: int,
+    fds: Sequence[int],
 ) -> subprocess.Popen[bytes]:
     """Starts the command and returns without waiting for it to come anywhere."""
     settings = [str(run.path), str(limits.file_mb * MEGABYTE // 512), str(open_files())]
@@ -53,7 +53,7 @@ def start(
             stderr=log,
             env=environ,
             cwd=cwd,
-            pass_fds=[listen_fd],
+            pass_fds=fds,
             start_new_session=True,
         )
 

@@ -52,7 +52,9 @@ class Launch:
         except OSError as e:
             raise SandboxFailed(f"The sandbox has no directory to run in: {e}.") from e
         try:
-            if not self.isolated:
+            if self.isolated:
+                handle = replace(handle, uid=bubblewrap.sandbox_uid(self.id, self.workspace))
+            else:
                 handle = replace(handle, scratch=_scratch(handle.directory.path))
             if self.hierarchy is not None:
                 handle = replace(handle, group=enforcement.describe(self.hierarchy.group(self.id)))
@@ -69,22 +71,22 @@ class Launch:
             places = Places(str(self.payload), handle.scratch, str(self.workspace))
         rlimits = enforcement.rlimits(self.limits, handle.group is not None, self.isolated)
         with handle.directory.listen() as listener, contextlib.ExitStack() as stack:
-            fd = listener.fileno()
-            command = program.command(self.kernel, self.configured, places, rlimits, fd)
+            fds = [listener.fileno()]
+            command = program.command(self.kernel, self.configured, places, rlimits, fds[0])
             if self.isolated:
-                command = self._isolated(command)
+                isolating = self._isolated(command, handle.uid)
+                fds.append(stack.enter_context(bubblewrap.mounts_descriptor(isolating)))
+                command = isolating.with_mounts_on(fds[1])
             groups: list[Path] = []
             if self.hierarchy is not None:
                 groups = list(self.hierarchy.create(self.id, self.limits).directories.values())
             else:
                 stack.enter_context(enforcement.on_few_cores(self.limits.cpus))
             environ = program.environ(self.kernel, places, self.limits)
-            return keeper.start(
-                handle.directory, command, environ, self.workspace, groups, self.limits, fd
-            )
+            run = handle.directory
+            return keeper.start(run, command, environ, self.workspace, groups, self.limits, fds)
 
-    def _isolated(self, command: list[str]) -> list[str]:
-        uid = bubblewrap.sandbox_uid(self.id, self.workspace)
+    def _isolated(self, command: list[str], uid: int | None) -> bubblewrap.Command:
         if uid is not None:
             bubblewrap.give(self.workspace, uid)
         view = bubblewrap.View(self.payload, self.workspace, (self.kernel.path,), self.data)

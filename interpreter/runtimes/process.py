@@ -90,23 +90,44 @@ def running() -> Iterator[Stat]:
             yield found
 
 
-def family(root: Identity) -> list[Identity]:
-    """The process, its descendants, and what it left behind in its session."""
-    return [s.identity for s in family_stats(root)]
-
-
-def family_stats(root: Identity) -> list[Stat]:
+def family(root: Identity) -> list[Stat]:
+    """The process, its session and all descendants; nobody when the process is gone."""
     everyone = list(running())
-    # The kernel gives a number to nobody else while it still names a session.
-    members = {s.pid: s for s in everyone if s.identity == root or s.session == root.pid}
-    if not members:
+    if not any(s.identity == root for s in everyone):
         return []
+    members = {s.pid: s for s in everyone if root.pid in (s.pid, s.session)}
     grew = True
     while grew:
         children = [s for s in everyone if s.parent in members and s.pid not in members]
         members.update((s.pid, s) for s in children)
         grew = bool(children)
     return list(members.values())
+
+
+def of_user(uid: int) -> list[Stat]:
+    """All processes of a user."""
+    return [s for s in running() if _owner(s.pid) == uid]
+
+
+def started_with(variable: str) -> list[Stat]:
+    """All processes with this variable, written NAME=value, in their environment."""
+    return [s for s in running() if _has(s.pid, os.fsencode(variable))]
+
+
+def _owner(pid: int) -> int | None:
+    # Not the owner of /proc/<pid>, which is root for a process that may not be traced.
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    return int(status.partition("\nUid:\t")[2].split("\t", 1)[0])
+
+
+def _has(pid: int, variable: bytes) -> bool:
+    try:
+        return variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
@@ -144,6 +165,8 @@ def end(members: Callable[[], list[Identity]], seconds: float = 10.0) -> bool:
     """
     deadline = time.monotonic() + seconds
     while found := members():
+        if time.monotonic() > deadline:
+            return False
         with contextlib.ExitStack() as stack:
             poll = select.poll()
             waiting = 0

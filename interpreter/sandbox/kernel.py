@@ -18,6 +18,8 @@ from ipykernel import iostream
 from ipykernel.kernelapp import IPKernelApp
 from traitlets.config import Config
 
+from interpreter.sandbox import threads
+
 IOPUB_QUEUE = 16
 """Messages the IOPub socket holds before it blocks; each is bounded by `outstream.PIECE`."""
 
@@ -58,6 +60,7 @@ def run(connection_file: str, workspace: str, stderr: int) -> None:
     config.HistoryManager.enabled = False
     app = ForkedKernelApp.instance(config=config)
     app.initialize([])
+    threads.keep_context()
     if app.shell is not None and "matplotlib.pyplot" in sys.modules:
         # pyplot was imported before there was a shell to tell, so tell it now.
         app.shell.enable_matplotlib("inline")

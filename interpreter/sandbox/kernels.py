@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -66,10 +67,8 @@ class Kernel:
     def close(self) -> None:
         # Whatever the kernel started in its own group ends with it.
         if self.pid is not None:
-            try:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
         os.close(self.stderr)
         os.close(self.stderr_end)
         self.channels.close()

@@ -23,11 +23,12 @@ def step(connection: sqlite3.Connection) -> bool:
         with transaction(connection):
             _remove_rows(connection, discarded)
         return True
-    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    free = _free_pages(connection)
     if free:
         # Not `execute`: that would run the statement only until its first page is freed.
         connection.executescript(f"PRAGMA incremental_vacuum({PAGES_PER_STEP})")
-        return True
+        if _free_pages(connection) < free:
+            return True
     # The file itself only shrinks at a checkpoint, and not as long as a reader still looks at the
     # old one. If that takes longer than the busy timeout, the next checkpoint does it.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -40,3 +41,7 @@ def _remove_rows(connection: sqlite3.Connection, session: tuple[int]) -> None:
         if connection.execute(f"DELETE FROM {table} WHERE key IN ({some})", session).rowcount:
             return
     connection.execute("DELETE FROM discarded WHERE session = ?", session)
+
+
+def _free_pages(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA freelist_count").fetchone()[0])

@@ -69,7 +69,6 @@ class Writer:
         self._closing = threading.Event()
         self._ended = False
         self._may_reclaim = True
-        self._known_failures: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
@@ -98,36 +97,40 @@ class Writer:
         self._connection.close()
 
     def _write_waiting(self) -> None:
-        first = self._queue.get()
-        batch = [] if first is None else [first]
-        self._ended = first is None
-        delay = FIRST_DELAY
-        while True:
-            last_try = self._closing.is_set()
-            self._take_waiting(batch)
-            try:
-                outcomes = self._commit(batch)
-                break
-            except Exception as error:
-                if last_try or not _may_pass(error):
-                    outcomes = _lost(batch, error)
-                    break
-                self._say_once(error)
-                self._closing.wait(delay)
-                delay = min(delay * 2, LONGEST_DELAY)
-        if self._known_failures:
-            self._known_failures.clear()
-            log.info("no longer waiting for the database")
+        batch: list[Write] = []
+        self._add(self._queue.get(), batch)
+        outcomes = self._commit_patiently(batch)
         self._may_reclaim |= any(write.frees_space for write in batch)
         _answer(outcomes)
 
-    def _take_waiting(self, batch: list[Write]) -> None:
-        for _ in range(self._queue.qsize()):
-            write = self._queue.get_nowait()
-            if write is None:
-                self._ended = True
+    def _add(self, write: Write | None, batch: list[Write]) -> None:
+        if write is None:
+            self._ended = True
+        else:
+            batch.append(write)
+
+    def _commit_patiently(self, batch: list[Write]) -> list[Outcome]:
+        """Adds what comes meanwhile to the batch, so that it is the only one there is."""
+        delay = FIRST_DELAY
+        told: set[str] = set()
+        while True:
+            last_try = self._closing.is_set()
+            for _ in range(self._queue.qsize()):
+                self._add(self._queue.get_nowait(), batch)
+            try:
+                outcomes = self._commit(batch) if batch else []
+            except Exception as error:
+                if last_try or not _may_pass(error):
+                    return _lost(batch, error)
+                if str(error) not in told:
+                    told.add(str(error))
+                    log.error("the database cannot be written; trying again", error=str(error))
+                self._closing.wait(delay)
+                delay = min(delay * 2, LONGEST_DELAY)
             else:
-                batch.append(write)
+                if told:
+                    log.info("the database can be written again")
+                return outcomes
 
     def _commit(self, batch: Sequence[Write]) -> list[Outcome]:
         try:
@@ -172,11 +175,6 @@ class Writer:
             # What is left is done after the next delete, or when the store is opened again.
             self._may_reclaim = False
             log.warning("space of deleted sessions cannot be given back now", error=str(error))
-
-    def _say_once(self, error: Exception) -> None:
-        if str(error) not in self._known_failures:
-            self._known_failures.add(str(error))
-            log.error("the database cannot be written; trying again", error=str(error))
 
 
 def _may_pass(error: Exception) -> bool:

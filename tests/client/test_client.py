@@ -90,9 +90,11 @@ def test_a_gateway_that_is_not_there_says_how_to_start_it() -> None:
 
 @pytest.mark.parametrize("kind", [k for k in BY_CODE.values() if k is not InterpreterError])
 def test_every_error_of_the_gateway_is_raised_as_its_class(kind: type[InterpreterError]) -> None:
-    with fake_gateway(error(kind.code, kind.status, "What.", "How.")) as gateway:
-        with pytest.raises(kind) as caught:
-            Client(gateway.url, "t").sessions()
+    with (
+        fake_gateway(error(kind.code, kind.status, "What.", "How.")) as gateway,
+        pytest.raises(kind) as caught,
+    ):
+        Client(gateway.url, "t").sessions()
     assert type(caught.value) is kind
     assert (caught.value.message, caught.value.hint) == ("What.", "How.")
 
@@ -114,24 +116,31 @@ def test_another_program_on_the_port_is_an_error_with_a_code(
 
 def test_a_new_session_is_deleted_at_the_end_of_its_block() -> None:
     deleted = {"id": "s-1", "executions": 0, "workspace_bytes": 0}
-    with fake_gateway(answer(session(), 201), answer(deleted)) as gateway:
-        with Client(gateway.url, "t").session(name="n", labels={"a": "b"}, limits={"cpus": 2}) as s:
-            assert s.id == "s-1"
+    with (
+        fake_gateway(answer(session(), 201), answer(deleted)) as gateway,
+        Client(gateway.url, "t").session(name="n", labels={"a": "b"}, limits={"cpus": 2}) as s,
+    ):
+        assert s.id == "s-1"
     assert gateway.requests == ["POST /v1/sessions", "DELETE /v1/sessions/s-1"]
     assert gateway.seen[0].body["labels"] == {"a": "b"}
     assert gateway.seen[0].body["limits"]["cpus"] == 2
 
 
 def test_a_session_that_is_gone_already_does_not_spoil_the_end_of_its_block() -> None:
-    with fake_gateway(answer(session(), 201), error("session_not_found", 404)) as gateway:
-        with Client(gateway.url, "t").session():
-            pass
+    with (
+        fake_gateway(answer(session(), 201), error("session_not_found", 404)) as gateway,
+        Client(gateway.url, "t").session(),
+    ):
+        pass
 
 
 def test_the_error_in_a_block_is_not_hidden_by_one_at_its_end() -> None:
-    with fake_gateway(answer(session(), 201), error("internal", 500)) as gateway:
-        with pytest.raises(ZeroDivisionError), Client(gateway.url, "t").session():
-            raise ZeroDivisionError
+    with (
+        fake_gateway(answer(session(), 201), error("internal", 500)) as gateway,
+        pytest.raises(ZeroDivisionError),
+        Client(gateway.url, "t").session(),
+    ):
+        raise ZeroDivisionError
 
 
 def test_a_session_that_was_joined_or_created_stays() -> None:
@@ -190,11 +199,13 @@ def test_input_is_answered_in_turn(given: Any) -> None:
 
 
 def test_a_cell_that_asks_too_much_is_cancelled() -> None:
-    with fake_gateway(
-        answer(session()), stream(*ASKS, done(9)), answer(execution("cancelled"))
-    ) as gateway:
-        with pytest.raises(InputMissing, match="Name: "):
-            Client(gateway.url, "t").session("s-1").run("…", input=[])
+    with (
+        fake_gateway(
+            answer(session()), stream(*ASKS, done(9)), answer(execution("cancelled"))
+        ) as gateway,
+        pytest.raises(InputMissing, match="Name: "),
+    ):
+        Client(gateway.url, "t").session("s-1").run("…", input=[])
     assert gateway.requests[-1] == "DELETE /v1/sessions/s-1/executions/e-1"
 
 

@@ -94,9 +94,11 @@ def test_a_cell_whose_fate_is_unknown_is_not_sent_again(first: object) -> None:
 
 
 def test_a_short_cell_that_is_cut_off_says_that_it_may_still_run() -> None:
-    with fake_gateway(answer(session()), hang_up) as gateway:
-        with pytest.raises(ConnectionLost, match="may still run"):
-            open_session(gateway.url).session("s-1").run("…")
+    with (
+        fake_gateway(answer(session()), hang_up) as gateway,
+        pytest.raises(ConnectionLost, match="may still run"),
+    ):
+        open_session(gateway.url).session("s-1").run("…")
 
 
 def test_a_long_cell_is_waited_for_again_when_the_wait_breaks() -> None:
@@ -123,17 +125,18 @@ def test_a_gateway_that_stays_away_ends_in_an_error_that_names_the_execution() -
 
 
 def test_an_execution_that_is_gone_ends_the_search() -> None:
-    with fake_gateway(
-        answer(session()), stream(QUEUED, cut=b":"), error("execution_not_found", 404)
-    ) as gateway:
-        with pytest.raises(ExecutionNotFound):
-            list(open_session(gateway.url).session("s-1").stream("…"))
+    with (
+        fake_gateway(
+            answer(session()), stream(QUEUED, cut=b":"), error("execution_not_found", 404)
+        ) as gateway,
+        pytest.raises(ExecutionNotFound),
+    ):
+        list(open_session(gateway.url).session("s-1").stream("…"))
 
 
 def test_a_refused_cell_is_an_error_at_once() -> None:
-    with fake_gateway(answer(session()), error("queue_full", 429)) as gateway:
-        with pytest.raises(QueueFull):
-            list(open_session(gateway.url).session("s-1").stream("…"))
+    with fake_gateway(answer(session()), error("queue_full", 429)) as gateway, pytest.raises(QueueFull):
+        list(open_session(gateway.url).session("s-1").stream("…"))
 
 
 def test_the_events_of_a_session_survive_a_break_and_end_when_it_is_deleted() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +30,7 @@ def parse(*chunks: bytes) -> list[Event]:
 @given(st.lists(st.integers(0, len(STREAM))))
 def test_any_split_gives_the_same_events(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(STREAM)]
-    pieces = [STREAM[a:b] for a, b in zip(places, places[1:], strict=False)]
+    pieces = [STREAM[a:b] for a, b in itertools.pairwise(places)]
     assert parse(*pieces) == parse(STREAM)
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from probing import SMALL, Probe, StartProbe, prepared
+from probing import SMALL, Probe, StartProbe, prepared, unique_id
 
 from interpreter.models import Limits
 
@@ -17,12 +17,13 @@ async def start(tmp_path: Path) -> AsyncIterator[StartProbe]:
     started: list[Probe] = []
 
     async def start_one(
-        limits: Limits = SMALL, isolation: str = "bubblewrap", data: str = "data"
+        limits: Limits = SMALL, isolation: str = "bubblewrap", data: str = "data", grouped: bool = True
     ) -> Probe:
-        runtime = await prepared(tmp_path / data, isolation)
-        workspace = tmp_path / f"workspace-{len(started)}"
+        runtime = await prepared(tmp_path / data, isolation, grouped)
+        id = unique_id()
+        workspace = tmp_path / f"workspace-{id}"
         workspace.mkdir()
-        sandbox = await runtime.start(f"box-{len(started)}", "python", limits, workspace)
+        sandbox = await runtime.start(id, "python", limits, workspace)
         started.append(Probe(runtime, sandbox, workspace))
         return started[-1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -53,11 +54,19 @@ class Probe:
         return await asyncio.wait_for(self.runtime.ended(self.sandbox), 10)
 
 
+def unique_id() -> str:
+    """Sandboxes of different data directories share the tree of control groups."""
+    return f"box-{secrets.token_hex(4)}"
+
+
 StartProbe = Callable[..., Awaitable[Probe]]
 
 
-async def prepared(data: Path, isolation: str = "bubblewrap") -> EmbeddedRuntime:
+async def prepared(data: Path, isolation: str = "bubblewrap", grouped: bool = True) -> EmbeddedRuntime:
+    """A runtime; `grouped=False` is one that may not make control groups."""
     config = Config(data_dir=str(data), kernels_dir=KERNELS, isolation=isolation)  # type: ignore[arg-type]
     runtime = EmbeddedRuntime(config, PROBE)
     await runtime.prepare(print)
+    if not grouped:
+        runtime._hierarchy = None
     return runtime

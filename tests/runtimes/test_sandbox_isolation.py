@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -15,6 +16,8 @@ for folder, folders, _ in os.walk("/"):
     if folder.startswith(("/proc", "/workspace", "/tmp", "/dev/shm")):
         folders.clear()
         continue
+    if folder.count("/") > 3:
+        folders.clear()
     path = os.path.join(folder, "written-by-a-test")
     try:
         open(path, "w").close()
@@ -68,9 +71,11 @@ async def test_it_cannot_reach_an_abstract_socket_of_the_host(probe: Probe) -> N
 async def test_it_cannot_read_the_hosts_secrets(probe: Probe, tmp_path: Path) -> None:
     token = tmp_path / "data" / "token"
     token.write_text("secret")
-    for path in (str(token), "/etc/shadow", "/etc/hostname", "/root/.bashrc", "/proc/1/environ"):
+    for path in (str(token), "/etc/shadow", "/etc/hostname", "/root/.bashrc"):
         assert await cannot_read(probe, path), path
-    here = await probe.run("import os; result = {p: os.path.exists(p) for p in ('/home', '/var', '/run')}")
+    here = await probe.run(
+        "import os; result = {p: os.path.exists(p) for p in ('/home', '/var', '/run')}"
+    )
     assert not any(here.values())
     assert not await probe.run(f"import os; result = os.path.exists({str(tmp_path)!r})")
 
@@ -109,8 +114,6 @@ async def test_it_is_not_root_to_the_host(probe: Probe) -> None:
 async def test_two_sandboxes_of_a_root_gateway_are_two_users(start: StartProbe) -> None:
     one, other = await start(), await start()
     owners = {p.workspace.stat().st_uid for p in (one, other)}
-    import os
-
     assert len(owners) == (2 if os.geteuid() == 0 else 1)
 
 
@@ -155,12 +158,14 @@ async def test_its_environment_has_nothing_of_the_gateways(
     monkeypatch.setenv("INTERPRETER_TOKEN", "secret")
     probe = await start()
     everything = "import glob; result = [open(p).read() for p in glob.glob('/proc/[0-9]*/environ')]"
-    with_names = await probe.run("import os; result = sorted(os.environ)")
-    assert "INTERPRETER_TOKEN" not in with_names
-    try:
-        assert "secret" not in "".join(await probe.run(everything))
-    except RuntimeError as e:
-        assert "PermissionError" in str(e)
+    found = "".join(await probe.run(everything))
+    assert "PYTHONPATH" in found
+    assert "TOKEN" not in found
+
+
+async def test_it_cannot_read_where_things_are_on_the_host(probe: Probe, tmp_path: Path) -> None:
+    code = "import glob; result = [open(p).read() for p in glob.glob('/proc/[0-9]*/cmdline')]"
+    assert str(tmp_path) not in "".join(await probe.run(code))
 
 
 async def test_it_inherits_no_descriptor_but_its_own(probe: Probe) -> None:

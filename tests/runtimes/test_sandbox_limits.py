@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+from pathlib import Path
 
 import pytest
-from probing import SMALL, StartProbe
 from msgspec.structs import replace
+from probing import SMALL, Probe, StartProbe
 
 from interpreter.models import Limits
 
 ISOLATIONS = ["bubblewrap", "none"]
+GROUPS = [True, False]
+"""Whether the gateway may make control groups; without, resource limits take their place."""
 
 
-def grouped(probe: object) -> bool:
-    return bool(probe.sandbox.limits_enforced_by == "cgroup")  # type: ignore[attr-defined]
+def grouped(probe: Probe) -> bool:
+    return probe.sandbox.limits_enforced_by == "cgroup"
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-async def test_a_memory_hog_is_stopped_and_the_reason_is_told(start: StartProbe, isolation: str) -> None:
-    probe = await start(isolation=isolation)
+@pytest.mark.parametrize("allowed", GROUPS)
+async def test_a_memory_hog_is_stopped_and_the_reason_is_told(
+    start: StartProbe, isolation: str, allowed: bool
+) -> None:
+    probe = await start(isolation=isolation, grouped=allowed)
     if not grouped(probe):
         with pytest.raises(RuntimeError, match="MemoryError"):
             await probe.run("x = bytearray(3 << 30)")
@@ -44,8 +51,9 @@ async def test_a_killed_child_is_counted_and_the_sandbox_goes_on(start: StartPro
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-async def test_a_fork_bomb_is_bounded(start: StartProbe, isolation: str) -> None:
-    probe = await start(isolation=isolation)
+@pytest.mark.parametrize("allowed", GROUPS)
+async def test_a_fork_bomb_is_bounded(start: StartProbe, isolation: str, allowed: bool) -> None:
+    probe = await start(isolation=isolation, grouped=allowed)
     bomb = """
 import os, time
 result = 0
@@ -58,8 +66,6 @@ while result < 1000:
         time.sleep(100)
     result += 1
 """
-    import os
-
     if isolation == "none" and os.geteuid() == 0 and not grouped(probe):
         pytest.skip("nothing limits the processes of root")
     assert 16 < await probe.run(bomb) < SMALL.processes
@@ -78,11 +84,20 @@ async def test_the_log_cannot_grow_beyond_the_limit_of_a_file(start: StartProbe)
     probe = await start()
     with pytest.raises(RuntimeError, match="File too large"):
         await probe.run("import os\nwhile True: os.write(2, b'x' * (1 << 20))")
-    await probe.run("import resource; result = resource.getrlimit(resource.RLIMIT_CORE)")
+    assert Path(probe.sandbox.handle["run"], "log").stat().st_size == 8 << 20
 
 
-async def test_processor_time_is_limited(start: StartProbe) -> None:
-    probe = await start(replace(SMALL, cpus=0.5))
+async def test_it_writes_no_core_dump_and_opens_few_files(start: StartProbe) -> None:
+    probe = await start()
+    code = "from resource import *; result = [getrlimit(RLIMIT_CORE), getrlimit(RLIMIT_NOFILE)[1]]"
+    core, open_files = await probe.run(code)
+    assert core == [0, 0]
+    assert open_files <= 4096
+
+
+@pytest.mark.parametrize("allowed", GROUPS)
+async def test_processor_time_is_limited(start: StartProbe, allowed: bool) -> None:
+    probe = await start(replace(SMALL, cpus=0.5), grouped=allowed)
     if not grouped(probe):
         cores = await probe.run("import os; result = len(os.sched_getaffinity(0))")
         assert cores == math.ceil(0.5)
@@ -97,8 +112,9 @@ async def test_processor_time_is_limited(start: StartProbe) -> None:
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-async def test_use_is_told(start: StartProbe, isolation: str) -> None:
-    probe = await start(isolation=isolation)
+@pytest.mark.parametrize("allowed", GROUPS)
+async def test_use_is_told(start: StartProbe, isolation: str, allowed: bool) -> None:
+    probe = await start(isolation=isolation, grouped=allowed)
     await probe.run("import builtins; builtins.kept = bytearray(50 << 20); sum(range(10**6))")
     usage = await probe.runtime.usage(probe.sandbox)
     assert usage is not None

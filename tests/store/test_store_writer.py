@@ -112,7 +112,7 @@ async def test_a_full_disk_loses_nothing_and_is_told_once(store, event, session,
         assert await store.received(session) == 0
     await written
     assert waiting["event"] == "the database cannot be written; trying again"
-    assert log.rest() == ["no longer waiting for the database"]
+    assert log.rest() == ["the database can be written again"]
     assert await store.events(session, 0) == [large]
     assert await store.received(session) == 1
 
@@ -142,6 +142,14 @@ async def test_closing_on_a_full_disk_says_what_was_lost(path, record, event, fu
     store = await Store.open(path)
     assert await store.last_seq("s1") == 0
     await store.close()
+
+
+async def test_closing_an_idle_store_does_not_wait_for_a_lock(path, record, locked, log):
+    store = await Store.open(path)
+    await store.save_session(record())
+    with locked():
+        await store.close()
+    assert log.rest() == []
 
 
 async def test_a_closed_store_refuses_and_can_be_closed_again(path, record):

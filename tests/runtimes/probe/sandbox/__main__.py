@@ -4,6 +4,7 @@ It does what the real one does first, setting its resource limits, and nothing e
 test sends is in the place of hostile code.
 """
 
+import contextlib
 import ctypes
 import json
 import resource
@@ -26,7 +27,8 @@ def serve(connection: socket.socket) -> None:
                 exec(json.loads(line), names)
                 answer = {"result": names.get("result")}
             except BaseException as e:
-                traceback.print_exc()
+                with contextlib.suppress(OSError):
+                    traceback.print_exc()
                 answer = {"error": f"{type(e).__name__}: {e}"}
             stream.write(json.dumps(answer) + "\n")
             stream.flush()

@@ -1,0 +1,78 @@
+"""A gateway of ours as a user would start it: a process, a port, nothing left afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import kernels
+from benchmarks.plain_http import Address, Connection
+
+START_SECONDS = 900.0
+"""The first start on a machine installs the kernel environment."""
+
+
+class Gateway:
+    """A running gateway and one plain connection to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str, token: str) -> None:
+        self.pid = process.pid
+        self.url, self.token = url, token
+        self.address = Address(url, token)
+        self._connection = Connection(self.address)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        return self._connection.ask(self.address.request(method, path, body))
+
+    def create(self, **wanted: Any) -> str:
+        """A new session's id."""
+        return str(self.ask("POST", "/v1/sessions", wanted)["id"])
+
+    def delete(self, session: str) -> None:
+        self.ask("DELETE", f"/v1/sessions/{session}")
+
+    def cell(self, session: str, code: str = "1+1") -> bytes:
+        """The request that runs a cell."""
+        return self.address.request("POST", f"/v1/sessions/{session}/executions", {"code": code})
+
+
+@contextmanager
+def running(**settings: str) -> Iterator[Gateway]:
+    with tempfile.TemporaryDirectory(prefix="interpreter-bench-") as folder:
+        data, log = Path(folder, "data"), Path(folder, "log")
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("INTERPRETER_")}
+        given = {"kernels_dir": str(kernels.folder()), "data_dir": str(data), "port": "0", **settings}
+        environ |= {f"INTERPRETER_{name.upper()}": value for name, value in given.items()}
+        # Sessions end with it, so that stopping it is all there is to clean up.
+        environ["INTERPRETER_ON_SHUTDOWN"] = "stop"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "interpreter.cli", "serve"],
+                env=environ, cwd=folder, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+            )  # fmt: skip
+        try:
+            url = _url(process, log)
+            yield Gateway(process, url, (data / "token").read_text().strip())
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+def _url(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Where it listens: it says so when it does."""
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        for line in log.read_text().splitlines():
+            if line.startswith("  url "):
+                return line.split()[1]
+        time.sleep(0.02)
+    raise RuntimeError(f"the gateway did not start: {log.read_text()}")
