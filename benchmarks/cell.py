@@ -47,9 +47,7 @@ def measure(quick: bool) -> list[Figure]:
     ]
 
 
-def in_turns(
-    sides: dict[str, Callable[[], object]], rounds: int, repeat: int
-) -> dict[str, list[float]]:
+def in_turns(sides: dict[str, Callable[[], object]], rounds: int, repeat: int) -> dict[str, list[float]]:
     """The median milliseconds of every side in every round; the first round only warms up."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(rounds + 1):

@@ -19,7 +19,7 @@ class Target:
         return ratio <= self.ratio if self.sign == "≤" else ratio >= self.ratio
 
     def __str__(self) -> str:
-        return f"{self.sign} {self.ratio:g} ×"
+        return f"{self.sign} {self.ratio:g}"
 
 
 @dataclass(frozen=True)

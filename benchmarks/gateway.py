@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,9 @@ class Gateway:
         self.address = Address(url, token)
         self._connection = Connection(self.address)
 
+    def close(self) -> None:
+        self._connection.close()
+
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         return self._connection.ask(self.address.request(method, path, body))
 
@@ -39,7 +42,10 @@ class Gateway:
     def delete(self, session: str) -> None:
         self.ask("DELETE", f"/v1/sessions/{session}")
 
-    def cell(self, session: str, code: str = "1+1") -> bytes:
+    def run(self, session: str, code: str) -> Any:
+        return self._connection.ask(self.cell(session, code))
+
+    def cell(self, session: str, code: str) -> bytes:
         """The request that runs a cell."""
         return self.address.request("POST", f"/v1/sessions/{session}/executions", {"code": code})
 
@@ -61,7 +67,11 @@ def running(**settings: str) -> Iterator[Gateway]:
             )  # fmt: skip
         try:
             url = _url(process, log)
-            yield Gateway(process, url, (data / "token").read_text().strip())
+            with closing(Gateway(process, url, (data / "token").read_text().strip())) as gateway:
+                yield gateway
+        except Exception as e:
+            e.add_note(f"The gateway's log:\n{log.read_text()[-8000:]}")
+            raise
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)

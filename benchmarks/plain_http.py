@@ -30,7 +30,9 @@ class Address:
     def request(self, method: str, path: str, body: Any = None, accept: str | None = None) -> bytes:
         data = b"" if body is None else json.dumps(body).encode()
         more = f"Accept: {accept}\r\n" if accept else ""
-        head = f"{method} {path} HTTP/1.1\r\n{self._headers}{more}Content-Length: {len(data)}{END.decode()}"
+        head = (
+            f"{method} {path} HTTP/1.1\r\n{self._headers}{more}Content-Length: {len(data)}{END.decode()}"
+        )
         return head.encode() + data
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import time
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 STEP = 0.05
 QUIET_STEPS = 6
 NOISE = 0.011
-"""Seconds of CPU that count as none: one tick of the clock that processes are billed by."""
+"""Seconds of CPU that count as none: a tick of the clock that processes are billed by."""
 
 
-def wait_for(process: int) -> None:
+def wait_for(pid: int) -> None:
     """Returns when a process and everything below it has done nothing for a while."""
-    root = psutil.Process(process)
+    root = psutil.Process(pid)
     quiet, before = 0, _used(root)
     deadline = time.monotonic() + 60
     while quiet < QUIET_STEPS:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"process {process} does not come to rest")
+            raise TimeoutError(f"process {pid} does not come to rest")
         time.sleep(STEP)
         now = _used(root)
         if abs(now - before) <= NOISE:

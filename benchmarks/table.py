@@ -25,7 +25,7 @@ def show(console: Console, figures: Sequence[Figure]) -> None:
             figure.name,
             _number(median(figure.ours), figure.unit),
             _number(median(figure.theirs), figure.unit) if figure.theirs else "",
-            f"{figure.ratio:.2f} ×" if figure.ratio is not None else "",
+            f"{figure.ratio:.2f}" if figure.ratio is not None else "",
             str(figure.target or ""),
             VERDICTS[figure.met],
             figure.against + (f" ({figure.note})" if figure.note else ""),

@@ -39,6 +39,8 @@ class Environment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Modules imported before a kernel is forked, so that its first cell has them loaded."""
     argv: list[str] | None = None
     """Another kernel's command, with `{connection_file}` in it; None forks our own ipykernel."""
+    transport: Literal["ipc", "tcp"] = "ipc"
+    """'tcp' for a kernel that knows no unix sockets: it listens on the sandbox's own loopback."""
 
 
 DEFAULT_ENVIRONMENTS = {

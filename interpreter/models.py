@@ -16,6 +16,8 @@ from msgspec import Meta, Struct
 
 Name = Annotated[str, Meta(min_length=1, max_length=100)]
 Label = Annotated[str, Meta(max_length=200)]
+MOST = 2**53
+"""The largest whole number that every JSON reader reads exactly."""
 Output = dict[str, Any]
 """One nbformat output: stream, display_data, execute_result or error."""
 
@@ -49,9 +51,9 @@ class ExecutionStatus(enum.Enum):
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a session may use. Every limit binds; none is off by default."""
 
-    memory_mb: Annotated[int, Meta(ge=64, description="memory of the sandbox")] = 2048
-    cpus: Annotated[float, Meta(gt=0, description="processor cores the sandbox may use")] = 1.0
-    processes: Annotated[int, Meta(ge=16, description="processes and threads at once")] = 256
+    memory_mb: Annotated[int, Meta(ge=128, description="memory of the sandbox")] = 2048
+    cpus: Annotated[float, Meta(ge=0.1, description="processor cores the sandbox may use")] = 1.0
+    processes: Annotated[int, Meta(ge=32, description="processes and threads at once")] = 256
     file_mb: Annotated[int, Meta(ge=1, description="size of one file")] = 1024
     cell_seconds: Annotated[float, Meta(gt=0, description="longest timeout of a cell")] = 600.0
     queued_cells: Annotated[int, Meta(ge=1, description="cells waiting their turn")] = 100
@@ -61,13 +63,13 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class LimitsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits other than the default; what is left out stays at the default."""
 
-    memory_mb: Annotated[int, Meta(ge=64)] | None = None
-    cpus: Annotated[float, Meta(gt=0)] | None = None
-    processes: Annotated[int, Meta(ge=16)] | None = None
-    file_mb: Annotated[int, Meta(ge=1)] | None = None
+    memory_mb: Annotated[int, Meta(ge=128, le=MOST)] | None = None
+    cpus: Annotated[float, Meta(ge=0.1)] | None = None
+    processes: Annotated[int, Meta(ge=32, le=MOST)] | None = None
+    file_mb: Annotated[int, Meta(ge=1, le=MOST)] | None = None
     cell_seconds: Annotated[float, Meta(gt=0)] | None = None
-    queued_cells: Annotated[int, Meta(ge=1)] | None = None
-    recorded_mb: Annotated[int, Meta(ge=1)] | None = None
+    queued_cells: Annotated[int, Meta(ge=1, le=MOST)] | None = None
+    recorded_mb: Annotated[int, Meta(ge=1, le=MOST)] | None = None
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -137,7 +139,7 @@ class ExecutionCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Whether the cell is cancelled when the caller's connection goes away."""
     wait: bool = True
     """False answers at once with the queued execution."""
-    max_output_bytes: Annotated[int, Meta(ge=1024)] | None = None
+    max_output_bytes: Annotated[int, Meta(ge=1024, le=MOST)] | None = None
     """Outputs of the result beyond this are cut in the middle; the whole stays fetchable."""
 
 

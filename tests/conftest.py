@@ -54,6 +54,7 @@ class Gateway:
                 line = lines.readline()
                 if "url " in line:
                     self.url = line.split()[1]
+                if "sessions " in line:
                     return self
                 if not line:
                     if self.process.poll() is not None or time.monotonic() > deadline:

@@ -41,7 +41,7 @@ class CellRunner:
                 with spinner.hidden():
                     self._show(event)
                 if self._screen is not None:
-                    spinner.leave_line(self._screen.unfinished_line)
+                    spinner.keep_line(self._screen.cursor_in_line)
         return Result.of(event)
 
     def _show(self, event: Event) -> None:
@@ -71,7 +71,7 @@ class CellRunner:
         finally:
             self._asking = False
         if self._screen is not None:
-            self._screen.unfinished_line = False
+            self._screen.begin_line()
         with suppress(InputNotExpected, ExecutionNotFound):  # it ended, or somebody was faster
             self._session.answer(str(event.execution_id), value)
 

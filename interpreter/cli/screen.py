@@ -16,6 +16,7 @@ from interpreter.models import Event, EventType
 
 RED, GREEN, CYAN, DIM = "31", "32", "36", "2"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_TERMINAL = -1
 _READABLE = ("text/plain", "text/markdown", "text/latex")
 
 
@@ -27,7 +28,7 @@ class Screen:
     ) -> None:
         self.out = out
         self.err = err
-        self.unfinished_line = False
+        self._unfinished: set[int] = set()
         self._images = images
         self._labels = labels
 
@@ -41,9 +42,18 @@ class Screen:
             case EventType.error:
                 self._show_error(data)
 
+    @property
+    def cursor_in_line(self) -> bool:
+        """Whether the terminal, if there is one, shows a line that is not ended."""
+        return _TERMINAL in self._unfinished
+
+    def begin_line(self) -> None:
+        """Somebody else, who typed at the terminal, has ended the line."""
+        self._unfinished.discard(_TERMINAL)
+
     def line(self, file: TextIO, text: str) -> None:
         """A line of its own, also after output that did not end its line."""
-        self.write(file, ("\n" if self.unfinished_line else "") + text + "\n")
+        self.write(file, ("\n" if _place(file) in self._unfinished else "") + text + "\n")
 
     def write(self, file: TextIO, text: str) -> None:
         if not text:
@@ -53,7 +63,10 @@ class Screen:
         except UnicodeEncodeError:  # the terminal's encoding has not all of its characters
             file.write(text.encode(file.encoding, "backslashreplace").decode(file.encoding))
         file.flush()
-        self.unfinished_line = not text.endswith("\n")
+        if text.endswith("\n"):
+            self._unfinished.discard(_place(file))
+        else:
+            self._unfinished.add(_place(file))
 
     def paint(self, file: TextIO, style: str, text: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._colourful(file) else text
@@ -81,6 +94,11 @@ class Screen:
         return file.isatty() and "NO_COLOR" not in os.environ
 
 
+def _place(file: TextIO) -> int:
+    """What is written to any file on a terminal ends up in the same place."""
+    return _TERMINAL if file.isatty() else id(file)
+
+
 def readable(bundle: Mapping[str, Any]) -> str:
     """The best plain text there is for one output."""
     for mime in _READABLE:
@@ -88,4 +106,4 @@ def readable(bundle: Mapping[str, Any]) -> str:
             text = bundle[mime]
             return "".join(text) if isinstance(text, list) else str(text)
     kinds = ", ".join(sorted(bundle)) or "nothing"
-    return f"<{kinds}>"
+    return f"[{kinds}]"

@@ -48,8 +48,8 @@ class Spinner:
             yield
             self._quiet_since = time.monotonic()
 
-    def leave_line(self, unfinished: bool) -> None:
-        """Says whether the cell has left the cursor in the middle of a line, which must stay."""
+    def keep_line(self, unfinished: bool) -> None:
+        """Says whether the cursor is in the middle of a line of the cell's, which must stay."""
         self._at_line_start = not unfinished
 
     def _turn(self) -> None:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from interpreter import models
 from interpreter.client import lookup, requests
 from interpreter.client.async_carrier import AsyncCarrier
-from interpreter.client.follow import ExecutionFollow, SessionFollow, fate_unknown
+from interpreter.client.follow import ExecutionFollow, SessionFollow, fate_unknown, still_running
 from interpreter.client.place import locate
 from interpreter.client.requests import Call
 from interpreter.client.result import Result
@@ -184,8 +184,12 @@ class AsyncSession:
 
     async def execution(self, execution_id: str, *, wait: bool = False) -> Result:
         call = requests.execution(self.id, execution_id, wait)
-        send = self._carrier.send_until_answered if wait else self._carrier.send
-        return Result(await send(call))
+        if not wait:
+            return Result(await self._carrier.send(call))
+        try:
+            return Result(await self._carrier.send_until_answered(call))
+        except InterpreterError as e:
+            raise still_running(execution_id, e) from None
 
     async def executions(self, *, limit: int | None = None, after: str | None = None) -> list[Result]:
         found = await self._carrier.send(requests.executions(self.id, limit, after))

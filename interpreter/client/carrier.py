@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import httpx
 
+from interpreter.client.errors import with_hint
 from interpreter.client.follow import Backoff, Follow
 from interpreter.client.requests import Call
 from interpreter.client.wire import Wire
@@ -35,7 +36,7 @@ class Carrier:
         try:
             response = self._http.request(**self.wire.request(call))
         except httpx.TransportError as e:
-            raise self.wire.explain(e) from e
+            raise with_hint(self.wire.explain(e)) from None
         return call.read(response.status_code, response.content)
 
     def send_until_answered(self, call: Call[T]) -> T:
@@ -56,7 +57,7 @@ class Carrier:
                     call.read(response.status_code, response.read())
                 yield from response.iter_raw()
         except httpx.TransportError as e:
-            raise self.wire.explain(e) from e
+            raise with_hint(self.wire.explain(e)) from None
 
     def follow(self, follow: Follow) -> Iterator[Event]:
         while not follow.finished:

@@ -6,12 +6,20 @@ are the ones it cannot tell us about.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from interpreter.errors import InterpreterError, InvalidRequest
 
 if TYPE_CHECKING:
     from interpreter.client.result import Result
+
+E = TypeVar("E", bound=InterpreterError)
+
+
+def with_hint(error: E) -> E:
+    """The same error; a traceback that nobody catches now ends with what to do about it."""
+    error.add_note(error.hint)
+    return error
 
 
 class GatewayUnreachable(InterpreterError):

@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 
 from interpreter.client import requests
-from interpreter.client.errors import ConnectionLost, GatewayUnreachable
+from interpreter.client.errors import ConnectionLost, GatewayUnreachable, with_hint
 from interpreter.client.requests import Call
 from interpreter.client.sse import EventParser
 from interpreter.errors import InterpreterError, SessionNotFound
@@ -110,7 +110,10 @@ class ExecutionFollow(Follow):
             return 0.0
         if self._execution_id is None:
             raise fate_unknown(self._session_id, error)
-        return self._backoff.pause_after(still_running(self._execution_id, error))
+        try:
+            return self._backoff.pause_after(error)
+        except InterpreterError as e:
+            raise still_running(self._execution_id, e) from None
 
     def _next_call(self) -> Call[None]:
         if self._execution_id is None:
@@ -154,18 +157,20 @@ def fate_unknown(session_id: str, error: InterpreterError) -> InterpreterError:
     """What to raise when the answer to a cell was lost before its id was known."""
     if not isinstance(error, ConnectionLost):
         return error
-    return ConnectionLost(
+    lost = ConnectionLost(
         f"The connection broke before the cell had an id; it may still run. ({error.message})",
         f"The executions of session {session_id} show whether it did; it was not sent again.",
     )
+    return with_hint(lost)
 
 
 def still_running(execution_id: str, error: InterpreterError) -> InterpreterError:
     """What to raise when a cell that runs cannot be followed any longer."""
     if not isinstance(error, RETRIED):
         return error
-    return ConnectionLost(
+    lost = ConnectionLost(
         f"The gateway is away; execution {execution_id} may still run. ({error.message})",
         f"When the gateway is back, read it with session.execution('{execution_id}').",
         execution_id,
     )
+    return with_hint(lost)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from interpreter import models
-from interpreter.client.errors import ConnectionLost, GatewayUnreachable
+from interpreter.client.errors import ConnectionLost, GatewayUnreachable, with_hint
 from interpreter.errors import BY_CODE, InterpreterError, InvalidRequest
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Call(Generic[T]):
     def read(self, status: int, body: bytes) -> T:
         """The answer, or the error that it carries."""
         if status >= 400:
-            raise _error(status, body)
+            raise with_hint(_error(status, body))
         if self.answer is Nothing:
             return None  # type: ignore[return-value]
         try:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from interpreter import models
 from interpreter.client import lookup, requests
 from interpreter.client.carrier import Carrier
-from interpreter.client.follow import ExecutionFollow, SessionFollow, fate_unknown
+from interpreter.client.follow import ExecutionFollow, SessionFollow, fate_unknown, still_running
 from interpreter.client.place import locate
 from interpreter.client.requests import Call
 from interpreter.client.result import Result
@@ -177,7 +177,12 @@ class Session:
     def execution(self, execution_id: str, *, wait: bool = False) -> Result:
         """A past, running or queued cell. `wait` returns when it has ended."""
         call = requests.execution(self.id, execution_id, wait)
-        return Result(self._carrier.send_until_answered(call) if wait else self._carrier.send(call))
+        if not wait:
+            return Result(self._carrier.send(call))
+        try:
+            return Result(self._carrier.send_until_answered(call))
+        except InterpreterError as e:
+            raise still_running(execution_id, e) from None
 
     def executions(self, *, limit: int | None = None, after: str | None = None) -> list[Result]:
         """The session's cells, oldest first, from the one after `after`."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 import msgspec
-import swagger_ui_bundle
 from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream
-from tornado.web import Application, StaticFileHandler, url
+from tornado.web import Application, url
 
 from interpreter.config import Config
 from interpreter.gateway import executions, openapi, pages, sessions
@@ -37,13 +36,8 @@ def make_application(gateway: Gateway) -> Application:
         by_path.setdefault(operation.path, {})[operation.method] = operation
     shared = {"gateway": gateway}
     routes = [url(_pattern(path), _handler(operations), shared) for path, operations in by_path.items()]
-    assets = url(
-        r"/docs/assets/(swagger-ui[\w.-]*)",
-        StaticFileHandler,
-        {"path": swagger_ui_bundle.swagger_ui_path},
-    )
     return Application(
-        [assets, *routes],
+        routes,
         default_handler_class=NotFoundHandler,
         default_handler_args=shared,
         log_function=lambda handler: None,

@@ -77,9 +77,11 @@ async def cancel_execution(call: ApiHandler) -> Any:
 
 async def follow_execution(call: ApiHandler) -> Any:
     after = last_seen(call, call.query(After).after)
-    events = call.orchestrator.events(
-        call.path["session_id"], after, execution_id=call.path["execution_id"]
-    )
+    session_id, execution_id = call.path["session_id"], call.path["execution_id"]
+    execution = await call.orchestrator.execution(session_id, execution_id)
+    # Who has seen the end already gets nothing more, instead of waiting for it.
+    wait = not execution.status.final
+    events = call.orchestrator.events(session_id, after, execution_id=execution_id, wait=wait)
     await send_events(call, events, until_done=True)
 
 

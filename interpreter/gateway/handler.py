@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 import structlog
-from tornado.httputil import HTTPServerRequest
+from tornado.http1connection import HTTP1Connection
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
@@ -53,6 +53,7 @@ class ApiHandler(RequestHandler):
         self.on_leave: list[Any] = []
         """Called when the client goes away before its answer is complete."""
         self._body = bytearray()
+        self._body_read = False
 
     def set_default_headers(self) -> None:
         self.set_header("Content-Type", JSON)
@@ -71,27 +72,46 @@ class ApiHandler(RequestHandler):
     async def prepare(self) -> None:
         request = self.request
         self.gateway.guard.check_host(request)
-        operation = self.operations.get(request.method or "")
-        if operation is None or not operation.public:
+        if not self._is_public():
             self.gateway.guard.check_token(request)
         length = request.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > self.gateway.max_body:
+        if not length.isdecimal():
+            raise InvalidRequest("Content-Length is not a number.")
+        if len(length) > 15 or int(length) > self.gateway.max_body:
             raise self._too_large()
+
+    def _is_public(self) -> bool:
+        """Whether no token is needed to do this, or to be told that it cannot be done here."""
+        asked = [self.operation] if self.operation else list(self.operations.values())
+        return bool(asked) and all(operation.public for operation in asked)
 
     def data_received(self, chunk: bytes) -> None:
         if len(self._body) + len(chunk) > self.gateway.max_body:
-            raise self._too_large()
-        self._body += chunk
+            # Tornado would log what is raised here and hang up without an answer.
+            error = self._too_large()
+            self.send_error(error.status, exc_info=(type(error), error, None))
+        else:
+            self._body += chunk
 
     def _too_large(self) -> RequestTooLarge:
         return RequestTooLarge(f"The body may have at most {self.gateway.max_body:,} bytes.")
 
     # -- the operation
 
+    @property
+    def operation(self) -> Operation | None:
+        """What the method asks for. HEAD is a GET without the body, unless that has no end."""
+        method = self.request.method or ""
+        if method != "HEAD":
+            return self.operations.get(method)
+        operation = self.operations.get("GET")
+        return None if operation is None or operation.stream else operation
+
     async def _run(self, *groups: str, **path: str) -> None:
-        operation = self.operations.get(self.request.method or "")
+        self._body_read = True
+        operation = self.operation
         if operation is None:
-            raise self._not_allowed()
+            raise self._no_operation()
         self.path = path
         answer = await operation.function(self)
         if answer is not None:
@@ -129,29 +149,37 @@ class ApiHandler(RequestHandler):
         except msgspec.ValidationError as e:
             raise InvalidRequest(f"A query parameter is not as it should be: {e}.") from None
 
+    def send_at_once(self) -> None:
+        """What is written leaves now; Tornado undoes this after every answer."""
+        connection = self.request.connection
+        assert isinstance(connection, HTTP1Connection)
+        connection.stream.set_nodelay(True)
+
     @property
     def wants_stream(self) -> bool:
         return "text/event-stream" in self.request.headers.get("Accept", "")
 
     def on_connection_close(self) -> None:
+        super().on_connection_close()
         for leave in self.on_leave:
             leave()
 
     # -- when something is wrong
 
-    def _not_allowed(self) -> MethodNotAllowed:
-        allowed = ", ".join(sorted(self.operations))
-        self.set_header("Allow", allowed)
-        return MethodNotAllowed(f"{self.request.method} is not possible here; {allowed} is.")
+    def _no_operation(self) -> InterpreterError:
+        possible = ", ".join(self._methods())
+        return MethodNotAllowed(f"{self.request.method} is not possible here, only {possible}.")
+
+    def _methods(self) -> list[str]:
+        heads = {"HEAD" for o in self.operations.values() if o.method == "GET" and not o.stream}
+        return sorted({*self.operations, *heads})
 
     def write_error(self, status_code: int, **details: Any) -> None:
         problem = details.get("exc_info", (None, None, None))[1]
         if isinstance(problem, InterpreterError):
             error = problem
         elif status_code == 405:
-            error = self._not_allowed()
-        elif status_code == 404:
-            error = NotFound(f"There is nothing at {self.request.path[:200]}.")
+            error = self._no_operation()
         elif isinstance(problem, HTTPError) and status_code < 500:
             error = InvalidRequest(problem.log_message or problem.reason or "The request is not valid.")
         else:
@@ -160,7 +188,10 @@ class ApiHandler(RequestHandler):
         self.set_header("Content-Type", JSON)
         if error.status == 401:
             self.set_header("WWW-Authenticate", "Bearer")
-        if error.status == 413:
+        if error.status == 405:
+            self.set_header("Allow", ", ".join(self._methods()))
+        if not self._body_read:
+            # Tornado hangs up rather than to read a body that nobody wants.
             self.set_header("Connection", "close")
         self.finish(error_answer(error))
 
@@ -175,10 +206,5 @@ class ApiHandler(RequestHandler):
 class NotFoundHandler(ApiHandler):
     """Everything that no operation has a path for."""
 
-    async def prepare(self) -> None:
-        await super().prepare()
-        raise HTTPError(404)
-
-
-def describe(request: HTTPServerRequest) -> str:
-    return f"{request.method} {request.path}"
+    def _no_operation(self) -> InterpreterError:
+        return NotFound(f"There is nothing at {self.request.path[:200]}.")

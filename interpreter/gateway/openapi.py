@@ -17,7 +17,8 @@ from interpreter.errors import (
     Unauthorized,
 )
 from interpreter.gateway.operation import Operation
-from interpreter.models import ErrorAnswer, Event
+from interpreter.gateway.streams import EventNumber, ServerSentEvent
+from interpreter.models import ErrorAnswer
 
 REF = "#/components/schemas/{name}"
 JSON = "application/json"
@@ -25,7 +26,7 @@ EVENTS = "text/event-stream"
 
 
 def describe(operations: list[Operation]) -> dict[str, Any]:
-    types: set[type] = {ErrorAnswer, Event}
+    types: set[type] = {ErrorAnswer, ServerSentEvent}
     for operation in operations:
         types |= {t for t in (operation.body, *operation.answers.values()) if t is not None}
     ordered = sorted(types, key=lambda t: t.__name__)
@@ -53,6 +54,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
+        "tags": [_tag(operation)],
         "parameters": [*_path_parameters(operation), *_query_parameters(operation)],
         "responses": {**_answers(operation), **_errors(operation)},
     }
@@ -65,6 +67,12 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if operation.public:
         described["security"] = []
     return described
+
+
+def _tag(operation: Operation) -> str:
+    """The heading it stands under in the page."""
+    nouns = [noun for noun in ("sessions", "executions") if f"/{noun}" in operation.path]
+    return nouns[-1] if nouns else "gateway"
 
 
 def _ref(type: type) -> dict[str, str]:
@@ -87,7 +95,7 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
         for name, schema in properties.items():
             parameters.append({"name": name, "in": "query", "required": False, "schema": schema})
     if operation.stream and operation.method == "GET":
-        schema = {"type": "integer", "minimum": 0}
+        schema = msgspec.json.schema(EventNumber)
         parameters.append({"name": "Last-Event-ID", "in": "header", "schema": schema})
     return parameters
 
@@ -99,7 +107,7 @@ def _answers(operation: Operation) -> dict[str, Any]:
         if type is not None:
             content[JSON] = {"schema": _ref(type)}
         if operation.stream and status == 200:
-            content[EVENTS] = {"schema": {"type": "string", "description": "Events as they happen."}}
+            content[EVENTS] = {"schema": _ref(ServerSentEvent)}
         if operation.text:
             content["text/plain"] = {"schema": {"type": "string"}}
         answers[str(status)] = {"description": operation.summary}
@@ -109,13 +117,11 @@ def _answers(operation: Operation) -> dict[str, Any]:
 
 
 def _errors(operation: Operation) -> dict[str, Any]:
-    always: list[type[InterpreterError]] = [ForbiddenHost, RequestTooLarge]
+    always: list[type[InterpreterError]] = [InvalidRequest, ForbiddenHost, RequestTooLarge]
     if not operation.public:
         always.append(Unauthorized)
     if operation.body is not None:
         always.append(InvalidJson)
-    if operation.body is not None or operation.query is not None or operation.stream:
-        always.append(InvalidRequest)
     by_status: dict[int, list[str]] = {}
     for error in (*always, *operation.errors):
         by_status.setdefault(error.status, []).append(error.code)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from interpreter import __version__
+from interpreter.errors import NotFound
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.operation import Operation
 from interpreter.models import Health
@@ -15,6 +18,7 @@ DOCS_PAGE = b"""<!doctype html>
 <meta charset="utf-8">
 <title>Interpreter API</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="/docs/assets/swagger-ui.css">
 </head>
 <body>
@@ -24,9 +28,19 @@ DOCS_PAGE = b"""<!doctype html>
 </body>
 </html>
 """
-DOCS_SCRIPT = b"""SwaggerUIBundle({url: "/openapi.json", dom_id: "#docs", persistAuthorization: true});
+DOCS_SCRIPT = b"""SwaggerUIBundle({
+  url: "/openapi.json",
+  dom_id: "#docs",
+  deepLinking: true,
+  validatorUrl: null,
+  persistAuthorization: true,
+});
 """
-DOCS_POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
+DOCS_ASSETS = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
+DOCS_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
 async def health(call: ApiHandler) -> Any:
@@ -55,6 +69,23 @@ async def docs_script(call: ApiHandler) -> Any:
     call.finish(DOCS_SCRIPT)
 
 
+async def docs_asset(call: ApiHandler) -> Any:
+    name = call.path["name"]
+    if name not in DOCS_ASSETS:
+        raise NotFound(f"The page has no part '{name[:100]}'.")
+    call.set_header("Content-Type", DOCS_ASSETS[name])
+    call.set_header("Cache-Control", "max-age=3600")
+    call.finish((_swagger_ui() / name).read_bytes())
+
+
+def _swagger_ui() -> Path:
+    """The files of Swagger UI. Its package is found, not imported: the rest of it is not needed."""
+    spec = find_spec("swagger_ui")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "static"
+
+
 async def root(call: ApiHandler) -> Any:
     call.redirect("/docs")
 
@@ -67,5 +98,6 @@ UNLISTED = [
     Operation("GET", "/openapi.json", "This description", openapi, public=True),
     Operation("GET", "/docs", "This description as a page", docs, public=True),
     Operation("GET", "/docs/start.js", "What starts the page", docs_script, public=True),
+    Operation("GET", "/docs/assets/{name}", "The page's parts", docs_asset, public=True),
     Operation("GET", "/", "The way to the page", root, public=True),
 ]

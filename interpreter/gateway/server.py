@@ -41,7 +41,8 @@ def serve(loaded: LoadedConfig) -> int:
         with _only_gateway(loaded.config.data_path):
             asyncio.run(_serve(loaded.config, console))
     except InterpreterError as e:
-        console.print(f"[bold red]error:[/] {e.message}\n{e.hint}", soft_wrap=True)
+        console.print("error:", style="bold red", end=" ")
+        console.print(f"{e.message}\n{e.hint}", markup=False, soft_wrap=True)
         return 3
     return 0
 
@@ -89,7 +90,7 @@ async def _prepare(runtime: Runtime, config: Config, console: Console) -> None:
         def progress(sentence: str) -> None:
             status.update(sentence)
             if not console.is_terminal:
-                console.print(sentence, soft_wrap=True)
+                console.print(sentence, markup=False, soft_wrap=True)
 
         await runtime.prepare(progress)
     if runtime.isolation == "none" and not is_loopback(config.host):
@@ -111,11 +112,14 @@ def _bind(config: Config) -> list[socket.socket]:
 
 def _greet(console: Console, config: Config, port: int, token: str, runtime: Runtime) -> None:
     host = f"[{config.host}]" if ":" in config.host else config.host
-    console.print(f"[bold]Interpreter {__version__}[/]", soft_wrap=True)
-    console.print(f"  url       http://{host}:{port}  (try /docs)", soft_wrap=True)
     where = "from the settings" if config.token else f"kept in {config.token_path}"
-    console.print(f"  token     {token}  ({where})", soft_wrap=True)
-    console.print(f"  sessions  {runtime.describe()}", soft_wrap=True)
+    console.print(f"Interpreter {__version__}", style="bold")
+    for line in (
+        f"url       http://{host}:{port}  (try /docs)",
+        f"token     {token}  ({where})",
+        f"sessions  {runtime.describe()}",
+    ):
+        console.print(f"  {line}", markup=False, soft_wrap=True)
     if runtime.isolation == "none":
         warning = (
             "SESSIONS ARE NOT ISOLATED. Code that runs in them can read and change everything "
@@ -152,7 +156,10 @@ def _set_up_logging() -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+            # Not the tracebacks that show every variable: the token is in one of them.
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            ),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

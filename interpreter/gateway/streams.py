@@ -7,38 +7,50 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 from tornado.iostream import StreamClosedError
 
 from interpreter.errors import InvalidRequest
 from interpreter.gateway.handler import ApiHandler
+from interpreter.models import MOST, EventType
 from interpreter.store import EventRow
 
 KEEP_ALIVE = 15.0
 WRITE_BYTES = 256 * 1024
+EventNumber = Annotated[int, Meta(ge=0, le=MOST)]
+
+
+class ServerSentEvent(Struct):
+    """One event of a stream: its number, what kind it is, and what happened as JSON."""
+
+    id: str
+    event: EventType
+    data: Annotated[str, Meta(extra_json_schema={"contentMediaType": "application/json"})]
 
 
 class After(Struct, forbid_unknown_fields=True):
     """Where to go on: the number of the last event seen."""
 
-    after: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    after: EventNumber = 0
 
 
 class Follow(Struct, forbid_unknown_fields=True):
     """Where to go on, and whether to wait for more."""
 
-    after: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    after: EventNumber = 0
     follow: bool = True
 
 
 def last_seen(call: ApiHandler, after: int) -> int:
     """The number of the last event the client saw: a header that browsers send by themselves."""
     header = call.request.headers.get("Last-Event-ID")
-    if not header:
+    if header is None:
         return after
-    if not header.isdecimal() or len(header) > 16:
-        raise InvalidRequest("Last-Event-ID is not the number of an event.")
-    return int(header)
+    try:
+        return msgspec.convert(header, EventNumber, strict=False)
+    except msgspec.ValidationError:
+        raise InvalidRequest("Last-Event-ID is not the number of an event.") from None
 
 
 async def send_events(
@@ -47,6 +59,7 @@ async def send_events(
     """Writes events as they come; a client that reads slowly holds back only itself."""
     call.set_header("Content-Type", "text/event-stream")
     call.set_header("X-Accel-Buffering", "no")
+    call.send_at_once()
     iterator = aiter(batches)
     # The first step checks that what is asked for exists, before the headers are out.
     step = asyncio.ensure_future(anext(iterator, None))

@@ -11,11 +11,14 @@ from __future__ import annotations
 import json
 import secrets
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+T = TypeVar("T")
+
+MAX_DEPTH = 100
 DELIMITER = b"<IDS|MSG>"
 PROTOCOL = "5.4"
 SESSION = secrets.token_hex(8)
@@ -91,17 +94,31 @@ def _split(parts: list[bytes]) -> tuple[bytes, bytes, bytes, bytes, list[bytes]]
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
-        return _objects.decode(data)
+        return _bounded(_objects.decode(data), data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     # Kernels print bytes that are not UTF-8 and floats that are not JSON; both are worth keeping.
     try:
-        value = _clean(json.loads(data.decode("utf-8", "replace")))
+        value = _bounded(_clean(json.loads(data.decode("utf-8", "replace"))), data)
     except (ValueError, RecursionError):
         raise MalformedMessage("a part that should be JSON is not") from None
     if not isinstance(value, dict):
         raise MalformedMessage("a part that should be a JSON object is not")
     return value
+
+
+def _bounded(value: T, data: bytes) -> T:
+    """Refuses nesting that those who read it later could not walk through."""
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(value, 0) > MAX_DEPTH:
+        raise MalformedMessage(f"it is nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def _depth(value: Any, above: int) -> int:
+    if above > MAX_DEPTH or not isinstance(value, dict | list):
+        return above
+    below = value.values() if isinstance(value, dict) else value
+    return max((_depth(item, above + 1) for item in below), default=above + 1)
 
 
 def _clean(value: Any) -> Any:

@@ -56,7 +56,8 @@ def to_text(outputs: list[Output]) -> str:
                 piece = "\n".join(error.traceback) or f"{error.ename}: {error.evalue}"
             case _:
                 data = output["data"]
-                piece = data.get("text/plain") or data.get("text/markdown") or f"[{', '.join(data)}]"
+                shown = data.get("text/plain") or data.get("text/markdown")
+                piece = strip_ansi(shown) if shown else f"[{', '.join(data)}]"
         if pieces and piece and not pieces[-1].endswith("\n"):
             pieces.append("\n")
         pieces.append(piece)

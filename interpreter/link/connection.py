@@ -24,8 +24,10 @@ Handler = Callable[[Incoming], None]
 class Link(asyncio.Protocol):
     """The gateway's end of the link into one sandbox.
 
-    Every handler gets the messages of its stream in order, and calls `handled` with a message's
-    number when what it carried is stored.
+    Every handler gets the messages of its stream in order. The owner calls `handled` with a
+    message's number when everything up to it is stored; `on_passed` tells it the numbers of
+    those that no handler gets. On a sandbox that an earlier gateway left, nothing is handed out
+    before the owner has taken up the streams and calls `begin`.
     """
 
     def __init__(self, wire: Wire, on_gone: Callable[[str], None]) -> None:
@@ -41,7 +43,10 @@ class Link(asyncio.Protocol):
         self._problem = "the link was closed"
         self._commands: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._next_command = 1
+        self._held: list[Incoming] | None = None
+        self._writing_paused = False
         self.on_notice: Callable[[dict[str, Any]], None] = lambda notice: None
+        self.on_passed: Callable[[int], None] = self.handled
 
     # -- asyncio's side
 
@@ -55,22 +60,25 @@ class Link(asyncio.Protocol):
         try:
             for event in self.wire.receive(data):
                 if isinstance(event, Connected):
-                    self.facts = event.facts
-                    if not self._connected.done():
-                        self._connected.set_result(None)
+                    self._greet(event)
                 elif isinstance(event, Opened):
                     raise FrameError("only the gateway opens streams")
-                elif event.stream == CONTROL:
-                    self._control(event)
-                elif handler := self._handlers.get(event.stream):
-                    handler(event)
+                elif self._held is not None:
+                    self._held.append(event)
                 else:
-                    self.handled(event.number)
-        except FrameError as e:
-            self._problem = f"the sandbox broke the rules of the link: {e}"
-            if self._transport is not None:
-                self._transport.abort()
+                    self._hand_out(event)
+        except Exception as e:
+            self._fail(e)
         self._schedule_flush()
+
+    def pause_writing(self) -> None:
+        # A sandbox that does not read what it is sent is not read from either.
+        self._writing_paused = True
+        self._choose_reading()
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self._choose_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -96,6 +104,16 @@ class Link(asyncio.Protocol):
     def on_stream(self, stream: int, handler: Handler) -> None:
         self._handlers[stream] = handler
 
+    def begin(self) -> None:
+        """Every stream that is to have a handler has it: hands out what is here, reads on."""
+        held, self._held = self._held or [], None
+        try:
+            for event in held:
+                self._hand_out(event)
+        except Exception as e:
+            self._fail(e)
+        self._choose_reading()
+
     def open(self, info: dict[str, Any], handler: Handler) -> int:
         stream = self.wire.open(info)
         self._handlers[stream] = handler
@@ -106,6 +124,9 @@ class Link(asyncio.Protocol):
         self._handlers.pop(stream, None)
 
     def send(self, stream: int, parts: Sequence[bytes]) -> None:
+        if not self.wire.writable(stream):
+            self._break("the sandbox does not acknowledge what it is sent")
+            return
         self.wire.send(stream, parts)
         self._schedule_flush()
 
@@ -124,8 +145,7 @@ class Link(asyncio.Protocol):
         answer: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._commands[number] = answer
         try:
-            self.wire.send_json({"id": number, "do": do, **arguments})
-            self._schedule_flush()
+            self.send(CONTROL, [json.dumps({"id": number, "do": do, **arguments}).encode()])
             return await answer
         finally:
             self._commands.pop(number, None)
@@ -135,6 +155,22 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     # -- inside
+
+    def _greet(self, event: Connected) -> None:
+        self.facts = event.facts
+        if event.streams.keys() - self._handlers.keys():
+            self._held = []
+            self._choose_reading()
+        if not self._connected.done():
+            self._connected.set_result(None)
+
+    def _hand_out(self, event: Incoming) -> None:
+        if event.stream == CONTROL:
+            self._control(event)
+        elif handler := self._handlers.get(event.stream):
+            handler(event)
+        else:
+            self.on_passed(event.number)
 
     def _control(self, event: Incoming) -> None:
         if isinstance(event, Message) and len(event.parts) == 1:
@@ -150,7 +186,26 @@ class Link(asyncio.Protocol):
                 answer = self._commands.get(value["id"])
                 if answer is not None and not answer.done():
                     answer.set_result(value)
-        self.handled(event.number)
+        self.on_passed(event.number)
+
+    def _fail(self, problem: Exception) -> None:
+        if isinstance(problem, FrameError):
+            self._break(f"the sandbox broke the rules of the link: {problem}")
+        else:
+            self._break(f"a message of the sandbox could not be dealt with: {problem!r:.200}")
+            raise problem
+
+    def _break(self, problem: str) -> None:
+        self._problem = problem
+        self.close()
+
+    def _choose_reading(self) -> None:
+        if self._transport is None:
+            return
+        if self._writing_paused or self._held is not None:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _acknowledge(self) -> None:
         self._ack_timer = None

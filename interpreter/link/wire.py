@@ -5,7 +5,8 @@ that arrived go into `receive`, bytes to send come out of `take`. It outlives co
 each reconnect both ends say HELLO with the number of the last message they received, and what
 the other end has not received is sent again. A message is thus delivered once, in the order of
 its stream, however often the connection breaks. A message is kept until it is acknowledged,
-which the receiver does when it has stored what the message carried (`handled`).
+which the receiver does when it has stored what the message carried (`handled`); a receiver that
+was killed before that gets the message again.
 
 Every stream has a window of its own: a sender stops when the window is used up, so that a
 flood on one stream neither delays another nor fills the receiver's memory.
@@ -41,10 +42,14 @@ VERSION = 1
 CONTROL = 0
 """The stream that is always open: commands to the kernel host, and its answers."""
 WINDOW = 4 * 1024 * 1024
+FRAME_COST = 256
+"""What a frame takes from a window besides its payload, so that tiny ones are not free."""
 BUDGET = 16 * 1024 * 1024
 MAX_STREAMS = 1024
 PREFIX_KEPT = 64 * 1024
 """How much of an oversized message is kept, to tell what it was."""
+ARRIVING = 4
+"""How many messages of the largest size may be arriving at once; the next is cut off."""
 ACK_BYTES = 512 * 1024
 ACK_MESSAGES = 64
 
@@ -118,10 +123,12 @@ class _Stream:
     allowance: int = WINDOW
     """Bytes the other end may still send."""
     unhandled: int = 0
-    """Bytes of whole messages that were received and not handled."""
-    pieces: list[bytes] = field(default_factory=list)
+    """What whole messages that were received and not handled take from the window."""
+    arriving: bytearray = field(default_factory=bytearray)
+    """The message of which only PARTs are here yet."""
     size: int = 0
-    """Bytes of the message that is arriving; more than `pieces` holds when oversized."""
+    """Bytes of that message; more than `arriving` holds when it was cut off."""
+    cut: bool = False
     closed: bool = False
 
 
@@ -160,6 +167,8 @@ class Wire:
         self._acked = received
         self._unhandled: deque[tuple[int, int, int]] = deque()
         self._handled_bytes = 0
+        self._arriving = 0
+        """Bytes held of messages that are not whole, over all streams."""
 
     # -- the life of a connection
 
@@ -171,8 +180,7 @@ class Wire:
         self.disconnect()
         self._reader = FrameReader()
         for stream in self._streams.values():
-            stream.pieces, stream.size = [], 0
-            stream.allowance = max(0, WINDOW - stream.unhandled)
+            self._start_message(stream)
         if self._opens:
             self._say_hello()
 
@@ -182,9 +190,13 @@ class Wire:
         self._out = []
 
     def _say_hello(self) -> None:
+        for stream in self._streams.values():
+            stream.allowance = max(0, WINDOW - stream.unhandled)
+        self._acked = self._handled
         hello = {
             "version": VERSION,
             "received": self.received,
+            "handled": self._handled,
             "windows": {str(i): s.allowance for i, s in self._streams.items()},
             "streams": {str(i): s.info for i, s in self._streams.items() if i != CONTROL},
             "facts": self.facts,
@@ -198,8 +210,12 @@ class Wire:
     # -- outgoing
 
     def open(self, info: dict[str, Any]) -> int:
-        """A new stream. Only the gateway opens streams, and so knows every id there can be."""
+        """A new stream. Only the gateway opens streams, and so knows every id there can be.
+
+        A gateway that starts again learns from the first HELLO which ids there are already.
+        """
         assert self._opens
+        assert not self._fresh
         stream = self._next_stream
         self._next_stream += 1
         self._streams[stream] = _Stream(info)
@@ -246,7 +262,7 @@ class Wire:
             size = min(left, MAX_PAYLOAD, max(state.credit, 0))
             piece = memoryview(message.body)[message.at : message.at + size]
             message.at += size
-            state.credit -= size
+            state.credit -= size + FRAME_COST
             if message.at < len(message.body):
                 self._out.append(encode(Kind.PART, stream, 0, piece))
                 waiting.append(stream)
@@ -289,13 +305,13 @@ class Wire:
         if frame.kind is not Kind.HELLO:
             raise FrameError("the first frame is not a HELLO")
         hello = _json_object(frame.payload)
-        received, windows, streams = hello.get("received"), hello.get("windows"), hello.get("streams")
         if hello.get("version") != VERSION:
-            raise FrameError(f"the other end speaks version {hello.get('version')}, not {VERSION}")
-        if type(received) is not int or not 0 <= received < 2**63:
-            raise FrameError("HELLO does not say what was received")
-        peer_streams = _stream_table(streams, dict)
-        peer_windows = _stream_table(windows, int)
+            raise FrameError(f"the other end does not speak version {VERSION} of this format")
+        received, handled = hello.get("received"), hello.get("handled")
+        if type(received) is not int or type(handled) is not int or not 0 <= handled <= received < 2**63:
+            raise FrameError("HELLO does not say what was received and handled")
+        peer_streams = _stream_table(hello.get("streams"), dict)
+        peer_windows = _stream_table(hello.get("windows"), int)
         if self._fresh and self._opens:
             # This gateway started again: it takes over the streams of the one before.
             for number, info in peer_streams.items():
@@ -303,17 +319,25 @@ class Wire:
                     self._streams[number] = _Stream(info)
                     self._next_stream = max(self._next_stream, number + 1)
             self._last_sent = received
-        self._fresh = False
+        if received > self._last_sent:
+            raise FrameError("the other end received what was never sent")
         if received < self._forgotten:
             raise FrameError("the other end no longer knows what it had acknowledged")
-        self._forget(received)
+        self._fresh = False
+        self._forget(handled)
         self._greeted = True
-        if not self._opens:
+        if self._opens:
+            # What was handled since our HELLO.
+            self.acknowledge()
+            for number, state in self._streams.items():
+                self._grant(number, state)
+        else:
             self._say_hello()
         # What the other end has not received goes out again, before what is still queued.
-        for _, stream, message in reversed(self._sent):
-            self._streams[stream].queue.appendleft(message)
-        self._sent.clear()
+        while self._sent and self._sent[-1][0] > received:
+            _, stream, message = self._sent.pop()
+            if stream in self._streams:
+                self._streams[stream].queue.appendleft(message)
         self._ready.clear()
         self._last_sent = received
         for number, state in self._streams.items():
@@ -332,36 +356,34 @@ class Wire:
                 raise FrameError("only the gateway opens streams")
             if len(self._streams) >= MAX_STREAMS:
                 raise FrameError("too many streams")
-            if frame.stream not in self._streams:
-                self._streams[frame.stream] = _Stream(_json_object(frame.payload))
+            if frame.stream in self._streams:
+                raise FrameError(f"stream {frame.stream} is open already")
+            self._streams[frame.stream] = _Stream(_json_object(frame.payload))
         state = self._streams.get(frame.stream)
         if state is None:
             raise FrameError(f"there is no stream {frame.stream}")
         if state.closed:
             raise FrameError(f"stream {frame.stream} is closed")
-        size = len(frame.payload)
-        state.allowance -= size
-        if state.allowance < 0:
+        state.allowance -= len(frame.payload) + FRAME_COST
+        if state.allowance < -FRAME_COST:
             raise FrameError(f"stream {frame.stream} sent more than its window")
-        state.size += size
-        if state.size <= self._max_message:
-            state.pieces.append(frame.payload)
-        elif len(state.pieces) > 1:
-            state.pieces = [b"".join(state.pieces)[:PREFIX_KEPT]]
         if frame.kind is Kind.PART:
-            if not size:
+            if not frame.payload:
                 raise FrameError("an empty PART")
+            self._gather(state, frame.payload)
             self._grant(frame.stream, state)
             return None
         if frame.number != self.received + 1:
             raise FrameError(f"message {frame.number} came after message {self.received}")
         self.received = frame.number
-        pieces, total = state.pieces, state.size
-        state.pieces, state.size = [], 0
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        kept = len(body)
-        state.unhandled += kept
-        self._unhandled.append((frame.number, frame.stream, kept))
+        if state.size or len(frame.payload) > self._max_message:
+            self._gather(state, frame.payload)
+            body, total, cut = bytes(state.arriving), state.size, state.cut
+            self._start_message(state)
+        else:
+            body, total, cut = frame.payload, len(frame.payload), False
+        state.unhandled += len(body) + FRAME_COST
+        self._unhandled.append((frame.number, frame.stream, len(body) + FRAME_COST))
         if frame.kind is Kind.OPEN:
             return Opened(frame.stream, state.info, frame.number)
         if frame.kind is Kind.CLOSE:
@@ -369,10 +391,27 @@ class Wire:
                 raise FrameError("only the kernel host closes streams")
             state.closed = True
             return Closed(frame.stream, _json_object(body), frame.number)
-        if total > self._max_message:
-            parts = split_parts(body[:PREFIX_KEPT], partial=True)
-            return Oversized(frame.stream, parts, frame.number, total)
+        if cut:
+            return Oversized(frame.stream, split_parts(body, partial=True), frame.number, total)
         return Message(frame.stream, split_parts(body), frame.number, total)
+
+    def _gather(self, state: _Stream, payload: bytes) -> None:
+        """Adds to the message that is arriving; of one that is too large only the start is kept."""
+        held = len(state.arriving)
+        state.size += len(payload)
+        room = ARRIVING * self._max_message - self._arriving
+        if state.size > self._max_message or len(payload) > room:
+            state.cut = True
+        if state.cut:
+            state.arriving += payload[: max(0, PREFIX_KEPT - held)]
+            del state.arriving[PREFIX_KEPT:]
+        else:
+            state.arriving += payload
+        self._arriving += len(state.arriving) - held
+
+    def _start_message(self, state: _Stream) -> None:
+        self._arriving -= len(state.arriving)
+        state.arriving, state.size, state.cut = bytearray(), 0, False
 
     def handled(self, number: int) -> None:
         """Everything up to this number is stored: the other end may forget it."""
@@ -383,7 +422,7 @@ class Wire:
             if state is not None:
                 state.unhandled -= size
                 if state.closed:
-                    del self._streams[stream]
+                    self._drop(stream)
                 else:
                     self._grant(stream, state)
         self._handled = max(self._handled, number)
@@ -411,7 +450,7 @@ class Wire:
         state = self._streams.get(frame.stream)
         if state is None:
             return  # it crossed with our CLOSE
-        if frame.number > WINDOW or state.credit + frame.number > WINDOW:
+        if state.credit + frame.number > WINDOW:
             raise FrameError("more credit than a window")
         state.credit += frame.number
         if state.queue and frame.stream not in self._ready:
@@ -424,10 +463,15 @@ class Wire:
         self._forgotten = max(self._forgotten, number)
         while self._sent and self._sent[0][0] <= number:
             _, stream, message = self._sent.popleft()
-            state = self._streams[stream]
+            state = self._streams.get(stream)
+            if state is None:
+                continue  # the other end closed it meanwhile
             state.kept_bytes -= len(message.body)
             if message.kind is Kind.CLOSE:
-                del self._streams[stream]
+                self._drop(stream)
+
+    def _drop(self, stream: int) -> None:
+        self._start_message(self._streams.pop(stream))
 
 
 def _json_object(payload: bytes) -> dict[str, Any]:

@@ -33,6 +33,8 @@ log = structlog.get_logger()
 PREFIX = "e-"
 LATE_RESULT = 0.05
 """How long a kernel that is not ours is given to send a result after it said idle."""
+NO_REPLY = 2.0
+"""How long a reply may come after the idle status; a kernel can be interrupted out of giving one."""
 MEGABYTE = 1024 * 1024
 
 
@@ -68,6 +70,10 @@ class Cells:
     @property
     def busy(self) -> bool:
         return self._current is not None or bool(self._queue)
+
+    @property
+    def running(self) -> bool:
+        return self._current is not None
 
     # -- what callers ask for
 
@@ -209,12 +215,20 @@ class Cells:
         task.add_done_callback(self._tasks.discard)
 
     def _maybe_finish(self, cell: Cell) -> None:
+        if cell.reply is None and cell.idle:
+            self._set_timer(cell, NO_REPLY, self._finish_without_reply)
         if cell.reply is None or not cell.idle:
             return
         if self._late_results and cell.reply == "ok" and not cell.fold.has_result:
             self._set_timer(cell, LATE_RESULT, self._finish_by_reply)
         else:
             self._finish_by_reply(cell)
+
+    def _finish_without_reply(self, cell: Cell) -> None:
+        if cell.verdict is not None:
+            self._finish(cell, *cell.verdict)
+        else:
+            self._finish(cell, ExecutionStatus.error, "the kernel ended it without a reply")
 
     def _finish_by_reply(self, cell: Cell) -> None:
         if cell.verdict is not None:

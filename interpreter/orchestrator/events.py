@@ -44,8 +44,9 @@ class EventLog:
         self._idle_handle: asyncio.TimerHandle | None = None
         self._recent: deque[EventRow] = deque()
         self._recent_bytes = 0
-        self._changed: asyncio.Future[None] = self._loop.create_future()
+        self._changed = asyncio.Event()
         self._recording = False
+        self._ended = False
         self.closed = False
         self.before_flush: Callable[[], None] = lambda: None
 
@@ -107,11 +108,16 @@ class EventLog:
         self._on_stored(passed)
 
     def _wake(self) -> None:
-        changed, self._changed = self._changed, self._loop.create_future()
-        changed.set_result(None)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def end(self) -> None:
+        """The last event was appended: who follows gets it, and then the end."""
+        self._ended = True
+        self._wake()
 
     def close(self) -> None:
-        """The session is gone: everyone who follows it is told."""
+        """The session is gone: nothing is recorded any more, and nobody waits."""
         self.closed = True
         self._wake()
 
@@ -119,7 +125,7 @@ class EventLog:
         """Returns when every event appended so far is stored."""
         upto = self._seq
         while self._committed < upto and not self.closed:
-            await self._changed
+            await self._changed.wait()
 
     async def follow(
         self, after: int, *, execution_id: str | None = None, wait: bool = True
@@ -135,10 +141,10 @@ class EventLog:
                     rows = [row for row in rows if row.execution_id == execution_id]
                 if rows:
                     yield rows
-            elif not wait:
+            elif not wait or (self._ended and after >= self._seq):
                 return
             else:
-                await changed
+                await changed.wait()
 
     async def _rows_after(self, after: int, execution_id: str | None) -> list[EventRow]:
         if self._recent and self._recent[0].seq <= after + 1:

@@ -130,6 +130,7 @@ class LiveSession:
         else:
             self.cells.abandon(unfinished, "its kernel had ended when the gateway started again")
             self._spawn(self._replace_kernel("its kernel had ended"))
+        asyncio.get_running_loop().call_soon(link.begin)  # after what was just spawned
         self._watch()
 
     async def give_up(self, record: SessionRecord, reason: str) -> None:
@@ -141,7 +142,8 @@ class LiveSession:
             self.events.record()
         unfinished = [await self._restore(e) for e in await self._store.unfinished(self.id)]
         self.cells.abandon(unfinished, reason)
-        self._end(SessionState.stopped, reason)
+        if not self.ended.is_set():
+            self._end(SessionState.stopped, reason)
         await self._release()
         await self._runtime.stop(self.sandbox)
 
@@ -177,10 +179,13 @@ class LiveSession:
         return self.cells.submit(request)
 
     async def interrupt(self) -> None:
-        """Interrupts whatever the kernel runs, as Ctrl-C does."""
+        """Interrupts the cell that runs, as Ctrl-C does; does nothing when none does."""
         self._check_alive()
-        if self._kernel is not None:
-            await self._kernel.interrupt()
+        if self._kernel is not None and self.cells.running:
+            try:
+                await self._kernel.interrupt()
+            except ConnectionError as e:
+                raise SandboxFailed(f"The sandbox is gone: {e}.") from e
 
     async def restart(self) -> None:
         """A new kernel: memory is gone, files stay. Cells that run or wait are cancelled."""
@@ -240,7 +245,7 @@ class LiveSession:
     def _change(self, new: SessionState, cause: str) -> None:
         old, self.state = self.state, states.change(states.SESSION, self.state, new)
         if self._claimed:
-            self.events.append(EventType.status, None, {"state": new.value, "cause": cause})
+            self.events.append(EventType.status, None, {"state": new.value, "reason": cause})
             self._store.audit(f"session.{new.value}", self.id, {"from": old.value, "cause": cause})
             if new in (SessionState.stopped, SessionState.failed):
                 self._store.save_session(self.record())
@@ -261,14 +266,15 @@ class LiveSession:
         self.cells.detach()
         self.cells.end_all(ExecutionStatus.lost, reason)
         self._change(state, reason)
+        self.events.end()
         self.ended.set()
 
     # -- inside: the link
 
     async def _connect(self, received: int) -> Link:
         wire = Wire(opens=True, received=received, max_message=self._config.max_message_bytes)
-        self._link = Link(wire, self._on_gone)
-        link = self._link
+        link = self._link = Link(wire, self._on_gone)
+        link.on_passed = self.events.passed
         await self._runtime.connect(self.sandbox, lambda: link)
         try:
             async with asyncio.timeout(START_SECONDS):

@@ -104,7 +104,16 @@ def command(view: View, uid: int | None, scratch_bytes: int, program: Sequence[s
         *("--proc", "/proc", "--dev", "/dev", *shm, "--remount-ro", "/dev"),
         *("--dir", "/tmp/home", "--remount-ro", "/"),
         *("--unshare-user", "--unshare-all", "--disable-userns", "--uid", "1000", "--gid", "1000"),
-        *("--hostname", "sandbox", "--die-with-parent", "--chdir", "/workspace", "--", *program),
+        *(
+            "--hostname",
+            "sandbox",
+            "--die-with-parent",
+            "--as-pid-1",
+            "--chdir",
+            "/workspace",
+            "--",
+            *program,
+        ),
     ]
     mounts = _mounts(view, scratch_bytes)
     if uid is None:

@@ -74,12 +74,19 @@ class Hierarchy(ABC):
         group = self.group(id)
         try:
             for directory in group.directories.values():
-                self.make(directory)
+                self._make(directory)
             group.apply(limits)
         except BaseException:
             group.remove()
             raise
         return group
+
+    def _make(self, directory: Path) -> None:
+        for _ in range(10):
+            # Another sandbox, the last one until now, may be taking the parent with it.
+            with contextlib.suppress(FileNotFoundError):
+                return self.make(directory)
+        raise FileNotFoundError(directory)
 
     def make(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)

@@ -64,6 +64,11 @@ class EmbeddedRuntime(Runtime):
         await asyncio.to_thread(self._prepare)
         folder = self._config.kernels_path.resolve()
         for name, environment in self._config.environments.items():
+            if environment.transport == "tcp" and self.isolation == "none":
+                raise ConfigurationError(
+                    f"The environment '{name}' uses TCP, and sessions have no loopback of their own.",
+                    "Install bubblewrap, or leave the environment out.",
+                )
             self._kernels[name] = await ensure(folder, name, environment, progress)
 
     def _prepare(self) -> None:
@@ -180,9 +185,7 @@ class EmbeddedRuntime(Runtime):
         await asyncio.to_thread(self._stop, sandbox.id, Handle.of(sandbox.handle))
 
     def _stop(self, id: str, handle: Handle) -> None:
-        group = enforcement.group_of(handle.group)
-        everything_ended = group is None or group.end()
-        if not (everything_ended and process.end(lambda: enforcement.members(handle))):
+        if not enforcement.end(handle):
             raise SandboxFailed(f"Some processes of sandbox {id} could not be ended.")
         child = self._children.get(id)
         if child is not None and child.poll() is not None:

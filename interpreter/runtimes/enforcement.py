@@ -21,7 +21,7 @@ from interpreter.models import Limits, Usage
 from interpreter.runtimes import cgroup_v1, cgroup_v2, process
 from interpreter.runtimes.cgroup import MEGABYTE, Group, Hierarchy
 from interpreter.runtimes.handle import GroupHandle, Handle
-from interpreter.runtimes.process import Identity, Stat
+from interpreter.runtimes.process import Stat
 
 RESERVED_MB = 2048
 """Address space that Python and OpenBLAS reserve without using it."""
@@ -49,9 +49,10 @@ def group_of(handle: GroupHandle | None) -> Group | None:
 
 def rlimits(limits: Limits, grouped: bool, own_namespace: bool) -> dict[str, int | None]:
     """The resource limits that the kernel host sets on itself before anything else."""
+    others = 0 if own_namespace else process.threads_of_user(os.geteuid())
     return {
         "as_bytes": None if grouped else (limits.memory_mb + RESERVED_MB) * MEGABYTE,
-        "processes": None if grouped else limits.processes + (0 if own_namespace else _running_now()),
+        "processes": None if grouped else limits.processes + others,
         "file_bytes": limits.file_mb * MEGABYTE,
         "open_files": open_files(),
     }
@@ -93,18 +94,20 @@ def usage(handle: Handle) -> Usage | None:
         return None
 
 
-def members(handle: Handle) -> list[Identity]:
-    """The processes of a sandbox, as far as they can be found without its group."""
-    return [s.identity for s in _family(handle)]
+def end(handle: Handle) -> bool:
+    """Ends every process of a sandbox; False when some withstand."""
+    group = group_of(handle.group)
+    if group is None:
+        return process.end(lambda: [s.identity for s in _family(handle)])
+    # The keeper first: it might be about to join the group.
+    keeper = handle.process
+    return process.end(lambda: [keeper] if keeper and process.alive(keeper) else []) and group.end()
 
 
 def _family(handle: Handle) -> list[Stat]:
+    """The processes of a sandbox, as far as they can be found without a group."""
     found = process.family(handle.process) if handle.process else []
-    # Those whose parents are gone belong to the sandbox's own user, or have its scratch space.
-    if handle.uid is not None:
-        found += process.of_user(handle.uid)
-    if handle.scratch is not None:
-        found += process.started_with(f"TMPDIR={handle.scratch}")
+    found += process.started_with(handle.marker)
     return list({s.pid: s for s in found}.values())
 
 
@@ -117,7 +120,3 @@ def _summed(members: list[Stat]) -> Usage | None:
         memory_bytes=sum(s.resident_pages for s in members) * os.sysconf("SC_PAGE_SIZE"),
         processes=sum(s.threads for s in members),
     )
-
-
-def _running_now() -> int:
-    return sum(s.threads for s in process.of_user(os.geteuid()))

@@ -26,10 +26,13 @@ class Handle(Struct, frozen=True, kw_only=True):
     group: GroupHandle | None = None
     scratch: str | None = None
     """Scratch space outside of the run directory, to be removed with it."""
-    uid: int | None = None
-    """The user that is this sandbox's alone, if it has one."""
     process: Identity | None = None
     """The keeper; None when it had ended before it could be identified."""
+
+    @property
+    def marker(self) -> str:
+        """The variable in the environment of all that the keeper starts."""
+        return f"INTERPRETER_SANDBOX={Path(self.run).name}"
 
     @property
     def directory(self) -> RunDirectory:

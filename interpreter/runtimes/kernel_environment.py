@@ -16,7 +16,9 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -82,77 +84,96 @@ async def ensure(
     if _read(marker) == wanted:
         return result
     kernels.mkdir(parents=True, exist_ok=True)
+    title = f"making the kernel environment {name}"
     async with _lock(
-        kernels / f".{name}.lock", lambda: progress(f"{_title(name)}: another gateway is at it")
-    ):
+        kernels / f".{name}.lock", lambda: progress(f"{title}: another gateway is at it")
+    ) as fd:
         if _read(marker) != wanted:
-            await _make(result, environment, progress)
+            with tempfile.TemporaryDirectory(dir=kernels, prefix=f".{name}.tmp-") as temporary:
+                await _Build(result, environment, progress, fd, temporary).make()
             marker.write_text(wanted)
     return result
 
 
-async def _make(target: KernelEnvironment, environment: Environment, progress: Progress) -> None:
-    started = time.monotonic()
-    requirements = [*KERNEL_REQUIREMENTS, *environment.packages]
-    shown = ", ".join(environment.packages) or "ipykernel"
+class _Build:
+    """The making of one environment."""
 
-    def say(what: str) -> None:
-        progress(f"{_title(target.name)}: {what} ({time.monotonic() - started:.0f} s)")
+    def __init__(
+        self,
+        target: KernelEnvironment,
+        environment: Environment,
+        progress: Progress,
+        lock: int,
+        temporary: str,
+    ) -> None:
+        self._target = target
+        self._packages = environment.packages
+        self._progress = progress
+        self._lock = lock
+        self._temporary = temporary
+        self._started = time.monotonic()
 
-    def pip_says(line: str) -> None:
+    async def make(self) -> None:
+        shown = ", ".join(self._packages) or "ipykernel"
+        python = str(self._target.python)
+        await asyncio.to_thread(_put_aside, self._target.path)
+        self._say("making a virtual environment")
+        await self._run([str(base_python()), "-m", "venv", str(self._target.path)])
+        self._say(f"installing {shown} …")
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
+        options = ["--compile", "--progress-bar", "off", "--"]
+        await self._run([*pip, *options, *KERNEL_REQUIREMENTS, *self._packages])
+        self._say("preparing fonts")
+        cache = self._target.path / "matplotlib-cache"
+        cache.mkdir()
+        await self._run([python, "-c", WARM_MATPLOTLIB], MPLCONFIGDIR=str(cache), MPLBACKEND="agg")
+        self._say("done")
+
+    def _say(self, what: str) -> None:
+        elapsed = time.monotonic() - self._started
+        self._progress(f"making the kernel environment {self._target.name}: {what} ({elapsed:.0f} s)")
+
+    def _read_line(self, line: str) -> None:
         if match := re.match(r"\s*(Collecting|Downloading|Building) (\S+)", line):
-            say(f"{match[1].lower()} {match[2].rpartition('/')[2]}")
+            self._say(f"{match[1].lower()} {match[2].rpartition('/')[2]}")
         elif line.startswith("Installing collected packages"):
-            say(f"unpacking {shown}")
+            self._say("unpacking")
 
-    await asyncio.to_thread(_put_aside, target.path)
-    say("making a virtual environment")
-    await _run([str(base_python()), "-m", "venv", str(target.path)], {})
-    say(f"installing {shown} …")
-    pip = [str(target.python), "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    install = ["install", "--compile", "--progress-bar", "off", "--", *requirements]
-    await _run([*pip, *install], {}, pip_says)
-    say("preparing fonts")
-    cache = target.path / "matplotlib-cache"
-    cache.mkdir()
-    settings = {"MPLCONFIGDIR": str(cache), "MPLBACKEND": "agg"}
-    await _run([str(target.python), "-c", WARM_MATPLOTLIB], settings)
-    say("done")
-
-
-async def _run(command: list[str], settings: dict[str, str], line_read: Progress | None = None) -> None:
-    """Runs a step to its end, or stops it when cancelled."""
-    environ = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env={**environ, **settings},
-        # A sandbox has another user id and must be able to read what is installed here.
-        umask=0o022,
-        limit=1024 * 1024,
-    )
-    assert process.stdout is not None
-    tail: deque[str] = deque(maxlen=12)
-    try:
-        async for raw in process.stdout:
-            line = raw.decode(errors="replace").rstrip()
-            tail.append(line)
-            if line_read is not None:
-                line_read(line)
-        code = await process.wait()
-    except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-        raise
-    if code != 0:
-        said = "\n".join(tail)
-        raise ConfigurationError(
-            f"The kernel environment could not be made: {' '.join(command[:4])} … failed:\n{said}",
-            "Check the environment's packages in interpreter.toml and the connection to PyPI.",
+    async def _run(self, command: list[str], **settings: str) -> None:
+        """Runs a step to its end, or ends it with all it started when cancelled."""
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**inherited, "TMPDIR": self._temporary, **settings},
+            # A sandbox has another user id and must be able to read what is installed here.
+            umask=0o022,
+            # Should this gateway be killed, the step keeps the lock until it has ended too.
+            pass_fds=[self._lock],
+            start_new_session=True,
+            limit=1024 * 1024,
         )
+        assert process.stdout is not None
+        tail: deque[str] = deque(maxlen=12)
+        try:
+            async for raw in process.stdout:
+                line = raw.decode(errors="replace").rstrip()
+                tail.append(line)
+                self._read_line(line)
+            code = await process.wait()
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            raise
+        if code != 0:
+            said = "\n".join(tail)
+            raise ConfigurationError(
+                f"The kernel environment could not be made: {' '.join(command[:4])} … failed:\n{said}",
+                "Check the environment's packages in interpreter.toml and the connection to PyPI.",
+            )
 
 
 def _put_aside(path: Path) -> None:
@@ -170,7 +191,7 @@ def _put_aside(path: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _lock(path: Path, waiting: Callable[[], None]) -> AsyncIterator[None]:
+async def _lock(path: Path, waiting: Callable[[], None]) -> AsyncIterator[int]:
     with path.open("w") as file:
         told = False
         while True:
@@ -183,7 +204,7 @@ async def _lock(path: Path, waiting: Callable[[], None]) -> AsyncIterator[None]:
                     told = True
                 # A thread that blocks in flock could not be cancelled, so ask again now and then.
                 await asyncio.sleep(0.2)
-        yield
+        yield file.fileno()
 
 
 def _fingerprint(environment: Environment) -> str:
@@ -196,7 +217,3 @@ def _read(path: Path) -> str | None:
         return path.read_text()
     except OSError:
         return None
-
-
-def _title(name: str) -> str:
-    return f"making the kernel environment {name}"

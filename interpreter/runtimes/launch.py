@@ -52,9 +52,7 @@ class Launch:
         except OSError as e:
             raise SandboxFailed(f"The sandbox has no directory to run in: {e}.") from e
         try:
-            if self.isolated:
-                handle = replace(handle, uid=bubblewrap.sandbox_uid(self.id, self.workspace))
-            else:
+            if not self.isolated:
                 handle = replace(handle, scratch=_scratch(handle.directory.path))
             if self.hierarchy is not None:
                 handle = replace(handle, group=enforcement.describe(self.hierarchy.group(self.id)))
@@ -74,7 +72,7 @@ class Launch:
             fds = [listener.fileno()]
             command = program.command(self.kernel, self.configured, places, rlimits, fds[0])
             if self.isolated:
-                isolating = self._isolated(command, handle.uid)
+                isolating = self._isolated(command)
                 fds.append(stack.enter_context(bubblewrap.mounts_descriptor(isolating)))
                 command = isolating.with_mounts_on(fds[1])
             groups: list[Path] = []
@@ -82,11 +80,12 @@ class Launch:
                 groups = list(self.hierarchy.create(self.id, self.limits).directories.values())
             else:
                 stack.enter_context(enforcement.on_few_cores(self.limits.cpus))
-            environ = program.environ(self.kernel, places, self.limits)
+            environ = program.environ(self.kernel, places, self.limits, handle.marker)
             run = handle.directory
             return keeper.start(run, command, environ, self.workspace, groups, self.limits, fds)
 
-    def _isolated(self, command: list[str], uid: int | None) -> bubblewrap.Command:
+    def _isolated(self, command: list[str]) -> bubblewrap.Command:
+        uid = bubblewrap.sandbox_uid(self.id, self.workspace)
         if uid is not None:
             bubblewrap.give(self.workspace, uid)
         view = bubblewrap.View(self.payload, self.workspace, (self.kernel.path,), self.data)

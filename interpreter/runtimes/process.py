@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import select
 import signal
@@ -45,6 +46,7 @@ class Stat(Struct, frozen=True):
         return Identity(self.pid, self.started, boot_id())
 
 
+@functools.cache
 def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
@@ -104,23 +106,28 @@ def family(root: Identity) -> list[Stat]:
     return list(members.values())
 
 
-def of_user(uid: int) -> list[Stat]:
-    """All processes of a user."""
-    return [s for s in running() if _owner(s.pid) == uid]
-
-
 def started_with(variable: str) -> list[Stat]:
     """All processes with this variable, written NAME=value, in their environment."""
     return [s for s in running() if _has(s.pid, os.fsencode(variable))]
 
 
-def _owner(pid: int) -> int | None:
-    # Not the owner of /proc/<pid>, which is root for a process that may not be traced.
+def threads_of_user(uid: int) -> int:
+    """As the kernel counts them: what has ended and was not reaped yet is one too."""
+    found = [_status(int(name)) for name in os.listdir("/proc") if name.isdigit()]
+    return sum(max(1, int(s.get("Threads", 1))) for s in found if _uid(s) == uid)
+
+
+def _status(pid: int) -> dict[str, str]:
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
-        return None
-    return int(status.partition("\nUid:\t")[2].split("\t", 1)[0])
+        return {}
+    return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+
+
+def _uid(status: dict[str, str]) -> int | None:
+    # Not the owner of /proc/<pid>, which is root for a process that may not be traced.
+    return int(status["Uid"].split()[0]) if "Uid" in status else None
 
 
 def _has(pid: int, variable: bytes) -> bool:
@@ -173,7 +180,9 @@ def end(members: Callable[[], list[Identity]], seconds: float = 10.0) -> bool:
             for process in found:
                 fd = stack.enter_context(descriptor(process))
                 if fd is not None:
-                    signal.pidfd_send_signal(fd, signal.SIGKILL)
+                    # It may end at any moment by itself, and be reaped by someone else.
+                    with contextlib.suppress(ProcessLookupError):
+                        signal.pidfd_send_signal(fd, signal.SIGKILL)
                     poll.register(fd, select.POLLIN)
                     waiting += 1
             while waiting:

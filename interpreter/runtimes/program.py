@@ -40,18 +40,21 @@ def command(
         "workspace": places.workspace,
         "preload": configured.preload,
         "argv": configured.argv,
+        "transport": configured.transport,
         "matplotlib_cache": str(cache) if cache else None,
         "rlimits": rlimits,
     }
     return [str(kernel.python), "-P", "-m", "interpreter.sandbox", json.dumps(told)]
 
 
-def environ(kernel: KernelEnvironment, places: Places, limits: Limits) -> dict[str, str]:
+def environ(kernel: KernelEnvironment, places: Places, limits: Limits, marker: str) -> dict[str, str]:
     """Nothing of the gateway's own environment but the time zone."""
     # More threads than cores only wait for each other, and each counts as a process.
     threads = str(math.ceil(limits.cpus))
     zone = os.environ.get("TZ")
+    marker_name, _, marker_value = marker.partition("=")
     return {
+        marker_name: marker_value,
         "PATH": f"{kernel.path / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(Path(places.scratch, "home")),
         "TMPDIR": places.scratch,

@@ -6,9 +6,11 @@ a socket monitor tells when the last byte of a connection has been taken in.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,15 +27,19 @@ RECEIVE_QUEUE = 16
 class Channels:
     """Connected sockets, the connection file they belong to, and whether they are drained."""
 
-    def __init__(self, context: zmq.Context[Any], directory: str) -> None:
+    def __init__(self, context: zmq.Context[Any], directory: str, transport: str = "ipc") -> None:
         # No signature: whoever can reach these sockets is the same user in the same sandbox.
         os.mkdir(directory, 0o700)
         self.directory = directory
         self.connection_file = os.path.join(directory, "connection.json")
-        base = os.path.join(directory, "c")
+        if transport == "ipc":
+            ip, ports, separator = os.path.join(directory, "c"), _PORTS, "-"
+        else:
+            ip, ports, separator = "127.0.0.1", free_ports(), ":"
         with open(self.connection_file, "w") as file:
-            ports = {f"{name}_port": port for name, port in _PORTS.items()}
-            json.dump({"transport": "ipc", "ip": base, "key": "", **ports}, file)
+            named = {f"{name}_port": port for name, port in ports.items()}
+            scheme = {"key": "", "signature_scheme": "hmac-sha256"}
+            json.dump({"transport": transport, "ip": ip, **scheme, **named}, file)
         identity = secrets.token_hex(8).encode()
         self.sockets: dict[str, zmq.Socket[bytes]] = {}
         self.monitors: dict[str, zmq.Socket[bytes]] = {}
@@ -53,7 +59,7 @@ class Channels:
                 sock.identity = identity
             events = zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED
             self.monitors[name] = sock.get_monitor_socket(events)
-            sock.connect(f"ipc://{base}-{_PORTS[name]}")
+            sock.connect(f"{transport}://{ip}{separator}{ports[name]}")
             self.sockets[name] = sock
 
     def read(self, name: str) -> Iterator[list[bytes]]:
@@ -93,3 +99,12 @@ class Channels:
         for entry in os.listdir(self.directory):
             os.unlink(os.path.join(self.directory, entry))
         os.rmdir(self.directory)
+
+
+def free_ports() -> dict[str, int]:
+    """Ports for a kernel that only speaks TCP; nobody else is on the sandbox's loopback."""
+    with contextlib.ExitStack() as stack:
+        listeners = {
+            name: stack.enter_context(socket.create_server(("127.0.0.1", 0))) for name in _PORTS
+        }
+        return {name: listener.getsockname()[1] for name, listener in listeners.items()}

@@ -20,7 +20,7 @@ from typing import Any
 import zmq
 
 from interpreter.link.frames import FrameError
-from interpreter.link.wire import Connected, Message, Opened, Oversized, Wire
+from interpreter.link.wire import CONTROL, Connected, Message, Opened, Oversized, Wire
 from interpreter.sandbox.channels import NAMES
 from interpreter.sandbox.kernels import Kernel, Launcher
 from interpreter.sandbox.settings import Settings
@@ -164,7 +164,7 @@ class Host:
             target = self._kernels.get(name)
             if target is not None:
                 target.channels.send(channel, event.parts)
-        elif isinstance(event, Message):
+        elif isinstance(event, Message) and event.stream == CONTROL:
             command = json.loads(event.parts[0])
             do = self._commands.get(command.get("do"))
             if do is None:
@@ -187,7 +187,7 @@ class Host:
         streams = {channel: i for i, (kernel, channel) in self._streams.items() if kernel == name}
         if name in self._kernels or set(streams) != set(NAMES):
             raise ValueError(f"kernel {name} cannot be started")
-        kernel = Kernel(name, streams, self._context, self._settings.scratch)
+        kernel = Kernel(name, streams, self._context, self._settings)
         self._kernels[name] = kernel
         kernel.start_command = command
         if self._settings.argv is None:

@@ -6,6 +6,7 @@ state, ZMQ sockets, the shell. Output is never dropped: the IOPub socket blocks 
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import random
@@ -18,7 +19,7 @@ from ipykernel import iostream
 from ipykernel.kernelapp import IPKernelApp
 from traitlets.config import Config
 
-from interpreter.sandbox import threads
+from interpreter.sandbox import interrupts, threads
 
 IOPUB_QUEUE = 16
 """Messages the IOPub socket holds before it blocks; each is bounded by `outstream.PIECE`."""
@@ -26,6 +27,9 @@ IOPUB_QUEUE = 16
 
 class ForkedKernelApp(IPKernelApp):
     """ipykernel's application with an IOPub socket that waits instead of dropping."""
+
+    def init_signal(self) -> None:
+        signal.signal(signal.SIGINT, interrupts.on_sigint)
 
     def init_iopub(self, context: zmq.Context[Any]) -> None:
         before = context.sockopts.copy()
@@ -45,6 +49,9 @@ def run(connection_file: str, workspace: str, stderr: int) -> None:
     # A crash is reported on the original stderr: fd 2 will be a pipe that this process reads.
     faulthandler.enable(file=os.fdopen(stderr, "w"), all_threads=False)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # When memory runs out it is the kernel that goes, not the kernel host.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
     os.chdir(workspace)
     sys.argv = [""]
     sys.path.insert(0, "")
@@ -56,6 +63,7 @@ def run(connection_file: str, workspace: str, stderr: int) -> None:
     config = Config()
     config.IPKernelApp.connection_file = connection_file
     config.IPKernelApp.outstream_class = "interpreter.sandbox.outstream.BoundedOutStream"
+    config.IPKernelApp.kernel_class = "interpreter.sandbox.interrupts.InterruptibleKernel"
     config.IPKernelApp.log_level = "CRITICAL"
     config.HistoryManager.enabled = False
     app = ForkedKernelApp.instance(config=config)

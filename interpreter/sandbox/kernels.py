@@ -25,7 +25,7 @@ class Kernel:
     """One kernel process, its channels, and the last it wrote to its stderr."""
 
     def __init__(
-        self, name: str, streams: dict[str, int], context: zmq.Context[Any], scratch: str
+        self, name: str, streams: dict[str, int], context: zmq.Context[Any], settings: Settings
     ) -> None:
         self.name = name
         self.streams = streams
@@ -35,7 +35,8 @@ class Kernel:
         self.ended_at = 0.0
         self.attempts = 0
         self.reading = dict.fromkeys(NAMES, True)
-        self.channels = Channels(context, os.path.join(scratch, f".k{streams['shell']}"))
+        directory = os.path.join(settings.scratch, f".k{streams['shell']}")
+        self.channels = Channels(context, directory, settings.transport)
         self.stderr, self.stderr_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         os.set_blocking(self.stderr_end, True)
         self._stderr_tail = b""

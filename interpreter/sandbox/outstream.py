@@ -24,6 +24,9 @@ class BoundedOutStream(OutStream):
     _previous: threading.Event | None = None
 
     def write(self, string: str) -> int | None:  # type: ignore[override]
+        if isinstance(string, str) and not string.isascii():
+            # Half a surrogate pair cannot be sent, and would take everything around it along.
+            string = string.encode("utf-8", "backslashreplace").decode()
         if not isinstance(string, str) or len(string) <= PIECE:
             return self._write_piece(string)
         for start in range(0, len(string), PIECE):

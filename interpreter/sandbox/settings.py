@@ -16,6 +16,7 @@ class Settings:
     workspace: str
     preload: list[str] = field(default_factory=list)
     argv: list[str] | None = None
+    transport: str = "ipc"
     matplotlib_cache: str | None = None
     rlimits: dict[str, int | None] = field(default_factory=dict)
 

@@ -24,6 +24,7 @@ ALWAYS = (
     "IPython.core.completerlib",
     "IPython.core.magics",
     "matplotlib_inline.backend_inline",
+    "interpreter.sandbox.interrupts",
     "interpreter.sandbox.outstream",
     "interpreter.sandbox.kernel",
 )

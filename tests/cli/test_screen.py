@@ -56,13 +56,27 @@ def test_a_result_is_a_line_of_its_own() -> None:
     assert show(printed("a"), result(text__plain="42"))[0] == "a\n42\n"
 
 
+def test_a_line_that_is_not_ended_concerns_only_the_file_it_is_in() -> None:
+    assert show(printed("a"), RAISED, result(text__plain="42")) == ("a\n42\n", "----\nValueError: no\n")
+
+
+def test_on_a_terminal_everything_shares_the_lines() -> None:
+    terminal = Terminal()
+    screen = Screen(terminal, terminal, None)
+    screen.show(printed("a"))
+    assert screen.cursor_in_line
+    screen.show(result(text__plain="42"))
+    assert terminal.getvalue() == "a\n42\n"
+    assert not screen.cursor_in_line
+
+
 def test_results_can_be_numbered() -> None:
     assert show(result(text__plain="42"), labels=True)[0] == "Out[3]: 42\n"
     assert show(result(text__plain="a\nb"), labels=True)[0] == "Out[3]:\na\nb\n"
 
 
 def test_what_has_no_text_is_named() -> None:
-    assert show(result(text__html="<p>"))[0] == "<text/html>\n"
+    assert show(result(text__html="<p>"))[0] == "[text/html]\n"
 
 
 def test_a_traceback_goes_to_stderr_without_colour() -> None:

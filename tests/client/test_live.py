@@ -115,11 +115,12 @@ def test_a_submitted_cell_can_be_waited_for_listed_and_cancelled(session: Sessio
 
 
 def test_interrupt_and_restart(session: Session) -> None:
-    running = session.submit("x = 1\nimport time\ntime.sleep(60)")
-    while session.execution(running.id).status is not ExecutionStatus.running:
-        pass
-    session.interrupt()
-    result = session.execution(running.id, wait=True)
+    def interrupt(event: Event) -> None:
+        if event.type is EventType.stream and "started" in event.data["text"]:
+            session.interrupt()
+
+    code = "x = 1\nimport time\nprint('started', flush=True)\ntime.sleep(60)"
+    result = session.run(code, on_event=interrupt)
     assert result.error is not None
     assert result.error.ename == "KeyboardInterrupt"
     session.restart()
@@ -175,8 +176,7 @@ def test_errors_keep_their_class(gateway: Any, client: Client) -> None:
     with client.session(limits={"queued_cells": 1}) as session:
         session.submit("import time; time.sleep(60)")
         with pytest.raises(QueueFull):
-            for _ in range(3):
-                session.submit("1")
+            [session.submit("1") for _ in range(3)]
 
 
 async def test_the_async_client_does_the_same(gateway: Any, tmp_path: Path) -> None:

@@ -5,14 +5,17 @@ The server is a scripted one: a real gateway does not break off in the middle of
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from interpreter import AsyncClient, Client, Event, EventType
-from interpreter.client import ConnectionLost, GatewayUnreachable
+from interpreter.client import ConnectionLost, GatewayUnreachable, follow, requests
 from interpreter.client.requests import LONG_CELL
 from interpreter.errors import ExecutionNotFound, QueueFull
 
 from .fake_gateway import (
+    Exchange,
     answer,
     done,
     error,
@@ -124,6 +127,40 @@ def test_a_gateway_that_stays_away_ends_in_an_error_that_names_the_execution() -
     assert caught.value.execution_id == "e-1"
 
 
+def test_a_long_cell_that_cannot_be_waited_for_is_named_too() -> None:
+    with fake_gateway(answer(session()), answer(execution("queued"), 202)) as gateway:
+        s = open_session(gateway.url, reconnect=0.3).session("s-1")
+        gateway.steps.extend([hang_up] * 10)
+        with pytest.raises(ConnectionLost, match="e-1"):
+            s.run("…", timeout=LONG_CELL + 1)
+
+
+def test_a_machine_that_does_not_answer_at_all_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(follow.time, "monotonic", lambda: clock[0])
+    backoff = follow.Backoff(patience=30.0)
+
+    def try_for_ever() -> None:
+        while True:
+            backoff.trying()
+            clock[0] += 5.0  # the time a connection may take
+            clock[0] += backoff.pause_after(GatewayUnreachable("No answer."))
+
+    with pytest.raises(GatewayUnreachable):
+        try_for_ever()
+    assert 30.0 <= clock[0] <= 45.0
+
+
+def test_a_wait_that_is_cut_now_and_then_is_never_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(follow.time, "monotonic", lambda: clock[0])
+    backoff = follow.Backoff(patience=30.0)
+    for _ in range(10):
+        backoff.trying()
+        clock[0] += 60.0
+        assert backoff.pause_after(ConnectionLost("A proxy cut it.")) == follow.FIRST_PAUSE
+
+
 def test_an_execution_that_is_gone_ends_the_search() -> None:
     with (
         fake_gateway(
@@ -163,3 +200,23 @@ def test_events_of_an_unreachable_gateway_are_an_error_at_once() -> None:
         s = open_session(gateway.url).session("s-1")
     with pytest.raises(GatewayUnreachable):
         list(s.events())
+
+
+def silent(exchange: Exchange) -> None:
+    time.sleep(0.4)
+    exchange.hang_up()
+
+
+def test_a_wait_or_a_stream_without_a_sign_of_life_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "KEEP_ALIVE_LIMIT", 0.1)
+    with fake_gateway(
+        answer(session()),
+        silent,
+        answer(execution(text="42")),
+        stream(QUEUED, cut=b":"),
+        silent,
+        stream(done(2)),
+    ) as gateway:
+        s = open_session(gateway.url).session("s-1")
+        assert s.execution("e-1", wait=True).text == "42"
+        assert len(list(s.stream("…"))) == 2

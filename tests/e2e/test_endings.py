@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from tests.e2e.conftest import read_events
@@ -41,11 +43,9 @@ def test_a_cell_that_does_not_yield_is_killed(run: Any, http: httpx.Client, sess
         ("import ctypes; ctypes.string_at(0)", "segmentation fault"),
     ],
 )
-def test_a_kernel_that_dies_says_why_and_the_session_goes_on(
-    run: Any, code: str, reason: str
-) -> None:
+def test_a_kernel_that_dies_says_why_and_the_session_goes_on(run: Any, code: str, reason: str) -> None:
     run("open('kept.txt', 'w').write('here')")
-    result = run(f"print('last words', flush=True)\n{code}")
+    result = run(f"print('last words', flush=True)\nimport time; time.sleep(0.3)\n{code}")
     assert result["status"] == "lost"
     assert reason in result["reason"]
     assert result["text"] == "last words\n"
@@ -142,30 +142,41 @@ def _leave_in_the_middle(http: httpx.Client, path: str, body: dict[str, Any]) ->
     raise AssertionError("the cell printed nothing")
 
 
-def test_a_killed_kernel_host_ends_the_session_with_a_reason(
+def test_a_cell_cannot_kill_the_kernel_host(run: Any) -> None:
+    result = run("import os, signal\nx = 1\nos.kill(1, signal.SIGKILL); os.kill(1, signal.SIGTERM)")
+    assert result["status"] == "ok"
+    assert run("x")["text"] == "1"
+
+
+def test_a_sandbox_that_is_killed_ends_its_session_with_a_reason(
     run: Any, http: httpx.Client, session: str
 ) -> None:
-    code = (
-        "import os, signal\n"
-        "for pid in filter(str.isdecimal, os.listdir('/proc')):\n"
-        "    try: command = open(f'/proc/{pid}/cmdline').read()\n"
-        "    except OSError: continue\n"
-        "    if 'interpreter.sandbox\\0' in command: os.kill(int(pid), signal.SIGKILL)\n"
-        "import time; time.sleep(30)"
-    )
-    result = run(code)
-    assert result["status"] == "lost"
-    assert "the sandbox ended" in result["reason"]
+    path = f"/v1/sessions/{session}/executions"
+    body = {"code": "print('on', flush=True)\nimport time; time.sleep(60)", "wait": False, "timeout": 90}
+    cell = http.post(path, json=body).json()["id"]
+    with http.stream("GET", f"{path}/{cell}/events") as answer:
+        events = read_events(answer)
+        next(e for e in events if e[1] == "stream")
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get("INTERPRETER_SANDBOX") == session:
+                    process.kill()
+        done = next(e for e in events if e[1] == "done")[2]["execution"]
+    assert done["status"] == "lost"
+    assert done["text"] == "on\n"
+    assert "the sandbox ended" in done["reason"]
     info = http.get(f"/v1/sessions/{session}").json()
     assert info["state"] == "failed"
     assert "SIGKILL" in info["reason"]
-    answer = http.post(f"/v1/sessions/{session}/executions", json={"code": "1"})
+    answer = http.post(path, json={"code": "1"})
     assert answer.status_code == 409
     assert answer.json()["error"]["code"] == "wrong_state"
-    assert http.get(f"/v1/sessions/{session}/executions").json()["executions"][0]["id"] == result["id"]
+    assert http.get(path).json()["executions"][0]["id"] == cell
 
 
-def test_a_killed_zygote_is_replaced_when_it_is_needed(run: Any, http: httpx.Client, session: str) -> None:
+def test_a_killed_zygote_is_replaced_when_it_is_needed(
+    run: Any, http: httpx.Client, session: str
+) -> None:
     code = (
         "import os, signal\n"
         "for pid in filter(str.isdecimal, os.listdir('/proc')):\n"
@@ -211,3 +222,28 @@ def test_deleting_a_session_ends_its_cells_and_its_followers(http: httpx.Client)
     assert not follower.is_alive()
     assert http.get(f"{path}/{cell['id']}").status_code == 404
     assert http.get(f"/v1/sessions/{id}").json()["error"]["code"] == "session_not_found"
+
+
+def test_an_interrupt_right_at_the_start_is_not_lost(http: httpx.Client, session: str) -> None:
+    path = f"/v1/sessions/{session}/executions"
+    for _ in range(20):
+        body = {"code": "while True: pass", "wait": False, "timeout": 20}
+        cell = http.post(path, json=body).json()["id"]
+        http.post(f"/v1/sessions/{session}/interrupt")
+        result = http.get(f"{path}/{cell}", params={"wait": "true"}).json()
+        assert result["status"] == "error", result
+        assert result["error"]["ename"] == "KeyboardInterrupt"
+
+
+def test_an_interrupt_of_an_idle_session_hits_no_later_cell(
+    run: Any, http: httpx.Client, session: str
+) -> None:
+    assert http.post(f"/v1/sessions/{session}/interrupt").status_code == 200
+    assert run("1 + 1")["text"] == "2"
+
+
+def test_an_asynchronous_cell_can_be_interrupted(run: Any) -> None:
+    result = run("import asyncio\nawait asyncio.sleep(60)", timeout=0.5)
+    assert result["status"] == "timeout"
+    assert "killed" not in result["reason"]
+    assert run("1 + 1")["text"] == "2"

@@ -41,26 +41,25 @@ async def test_the_default_environment_has_its_packages_and_not_the_gateways(tmp
         assert list(environment.path.glob(f"lib/python*/site-packages/{package}/__pycache__/*.pyc"))
 
 
-async def test_two_gateways_make_it_once(tmp_path: Path, bare: Environment) -> None:
+async def test_a_half_made_one_is_made_again_and_by_one_gateway_only(
+    tmp_path: Path, bare: Environment
+) -> None:
+    (tmp_path / "bare" / "bin").mkdir(parents=True)
+    (tmp_path / "bare" / "rubbish").touch()
+    given_up = asyncio.create_task(ensure(tmp_path, "bare", bare, print))
+    await asyncio.sleep(0.2)
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    assert not (tmp_path / "bare" / ".complete").exists()
     told: list[str] = []
-    await asyncio.gather(*(ensure(tmp_path, "bare", bare, told.append) for _ in range(2)))
+    one, other = await asyncio.gather(*(ensure(tmp_path, "bare", bare, told.append) for _ in range(2)))
+    assert one == other
+    assert not (tmp_path / "bare" / "rubbish").exists()
+    assert await asyncio.to_thread(succeeds, one, "pass")
     assert sum("making a virtual environment" in line for line in told) == 1
     assert any("another gateway" in line for line in told)
     assert all(line.startswith("making the kernel environment bare: ") for line in told)
-
-
-async def test_a_half_made_one_is_made_again(tmp_path: Path, bare: Environment) -> None:
-    (tmp_path / "bare" / "bin").mkdir(parents=True)
-    (tmp_path / "bare" / "rubbish").touch()
-    making = asyncio.create_task(ensure(tmp_path, "bare", bare, print))
-    await asyncio.sleep(0.2)
-    making.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await making
-    assert not (tmp_path / "bare" / ".complete").exists()
-    environment = await ensure(tmp_path, "bare", bare, print)
-    assert not (tmp_path / "bare" / "rubbish").exists()
-    assert await asyncio.to_thread(succeeds, environment, "pass")
 
 
 async def test_what_cannot_be_installed_is_told_in_pips_words(tmp_path: Path, bare: Environment) -> None:

@@ -102,7 +102,11 @@ async def test_all_of_it_can_be_ended_when_its_keeper_is_gone(
     start: StartProbe, isolation: str, grouped: bool
 ) -> None:
     probe = await start(isolation=isolation, grouped=grouped)
-    await probe.run("import subprocess; subprocess.Popen(['sleep', '7654321'])")
+    await probe.run("""
+import subprocess
+child = subprocess.Popen(['sh', '-c', 'echo; sleep 7654321'], stdout=subprocess.PIPE)
+child.stdout.readline()
+""")
     running = [process.identify(pid) for pid in commands_with("7654321")]
     assert running
     os.kill(probe.sandbox.handle["process"]["pid"], signal.SIGKILL)

@@ -1,0 +1,100 @@
+"""Interrupts that hit the cell and nothing else.
+
+ipykernel lets SIGINT raise KeyboardInterrupt anywhere while it handles a request. Where that is
+between its own lines the request gets no reply, and where the request has not quite begun the
+interrupt is lost. Here the signal raises only inside the cell's code; one that comes a moment too
+early waits for the cell to begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.zmqshell import ZMQInteractiveShell
+
+EARLY_SECONDS = 2.0
+"""How long an interrupt waits for the cell it was meant for."""
+
+_in_cell = False
+_early: float | None = None
+
+
+def _came_early() -> bool:
+    """Whether an interrupt was sent for the cell that begins now."""
+    global _early
+    at, _early = _early, None
+    return at is not None and time.monotonic() - at < EARLY_SECONDS
+
+
+def on_sigint(number: int, frame: Any) -> None:
+    global _early
+    if _in_cell:
+        raise KeyboardInterrupt
+    _early = time.monotonic()
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    global _in_cell
+    _in_cell = True
+    try:
+        if _came_early():
+            raise KeyboardInterrupt
+        yield
+    finally:
+        _in_cell = False
+
+
+class InterruptibleShell(ZMQInteractiveShell):
+    """The shell whose cells are what an interrupt interrupts."""
+
+    async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> Any:
+        if async_:
+            # An asynchronous cell is cancelled instead, see below.
+            return await super().run_code(code_obj, result, async_=True)
+        with _interruptible():
+            return await super().run_code(code_obj, result)
+
+    def init_events(self) -> None:
+        super().init_events()
+        trigger = self.events.trigger
+
+        def trigger_interruptibly(event: str, *args: Any, **kwargs: Any) -> None:
+            # Figures are drawn after the cell's code: that can take long, too.
+            if event == "post_execute":
+                with contextlib.suppress(KeyboardInterrupt), _interruptible():
+                    trigger(event, *args, **kwargs)
+            else:
+                trigger(event, *args, **kwargs)
+
+        self.events.trigger = trigger_interruptibly  # type: ignore[method-assign]
+
+
+class InterruptibleKernel(IPythonKernel):
+    """The kernel that leaves SIGINT to this module."""
+
+    shell_class = InterruptibleShell
+
+    def pre_handler_hook(self) -> None:
+        signal.signal(signal.SIGINT, on_sigint)
+
+    def post_handler_hook(self) -> None:
+        """Nothing to undo."""
+
+    @contextlib.contextmanager
+    def _cancel_on_sigint(self, future: asyncio.Future[Any]) -> Iterator[None]:
+        """Cancels an asynchronous cell at once; ipykernel's own way waits for the loop's next turn."""
+        loop = asyncio.get_running_loop()
+        before = signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(future.cancel))
+        try:
+            if _came_early():
+                loop.call_soon(future.cancel)
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)

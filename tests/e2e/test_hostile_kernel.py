@@ -1,0 +1,100 @@
+"""A kernel that lies: whatever it sends, the gateway stays up and the session stays usable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import nbformat
+import pytest
+
+from tests.conftest import Gateway
+
+PRELUDE = """
+import json, time
+from ipykernel.kernelapp import IPKernelApp
+app = IPKernelApp.instance()
+kernel = app.kernel
+parent = {"msg_id": kernel.get_parent()["header"]["msg_id"]}
+def raw(*parts):
+    app.iopub_thread.send_multipart([p if isinstance(p, bytes) else p.encode() for p in parts])
+def send(type, content, parent=parent, metadata="{}"):
+    header = {"msg_id": "m", "msg_type": type, "session": "s", "username": "u", "date": "", "version": "5.3"}
+    raw("topic", "<IDS|MSG>", "", json.dumps(header), json.dumps(parent), metadata,
+        content if isinstance(content, (str, bytes)) else json.dumps(content))
+"""
+
+LIES = {
+    "nothing": "raw()  if False else raw('')",
+    "no delimiter": "raw('a', 'b', 'c')",
+    "too few parts": "raw('<IDS|MSG>', '', '{}')",
+    "a header that is not JSON": "raw('<IDS|MSG>', '', '{', '{}', '{}', '{}')",
+    "a header that is a list": "raw('<IDS|MSG>', '', '[]', '{}', '{}', '{}')",
+    "content that is not JSON": "send('stream', '{')",
+    "content that is a number": "send('stream', '5')",
+    "a stream of the wrong types": "send('stream', {'name': 5, 'text': {'a': 1}})",
+    "a display of the wrong types": "send('display_data', {'data': {'text/plain': 5, 'image/png': [1]}, 'metadata': 7})",
+    "an error of the wrong types": "send('error', {'ename': None, 'evalue': [], 'traceback': 'x'})",
+    "an update without an id": "send('update_display_data', {'data': {}})",
+    "a display id that is a dict": "send('display_data', {'data': {}, 'transient': {'display_id': {}}})",
+    "half a character": 'send(\'stream\', \'{"name": "stdout", "text": "a\\\\ud800b"}\')',
+    "not UTF-8": 'send(\'stream\', b\'{"name": "stdout", "text": "a\\xff\\xfe"}\')',
+    "not a number": 'send(\'display_data\', \'{"data": {"application/json": NaN}, "metadata": {}}\')',
+    "a huge number": "send('display_data', '{\"data\": {\"application/json\": ' + '9' * 5000 + '}, \"metadata\": {}}')",
+    "deep nesting": "send('display_data', '{\"data\": {\"application/json\": ' + '[' * 3000 + ']' * 3000 + '}}')",
+    "almost too deep nesting": "send('display_data', '{\"data\": {\"application/json\": ' + '[' * 950 + ']' * 950 + '}}')",
+    "an unknown type": "send('🎉' * 1000, {})",
+    "a parent that never was": "send('stream', {'name': 'stdout', 'text': 'x'}, parent={'msg_id': 'e-0000000000000000'})",
+    "a parent id that is a list": "send('stream', {'name': 'stdout', 'text': 'x'}, parent={'msg_id': []})",
+    "ten thousand displays": "for i in range(10_000): send('display_data', {'data': {'text/plain': str(i)}, 'metadata': {}, 'transient': {'display_id': str(i)}})",
+    "an idle of its own": "send('status', {'execution_state': 'idle'})",
+    "an input request on iopub": "send('input_request', {'prompt': 'x' * 100_000, 'password': 'yes'})",
+    "a clear without content": "send('clear_output', {})",
+    "many buffers": "raw('<IDS|MSG>', '', '{\"msg_type\": \"comm_msg\"}', '{}', '{}', '{}', *(['b'] * 3000))",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_does_no_harm(run: Any, lie: str, http: httpx.Client, session: str) -> None:
+    result = run(f"{PRELUDE}\n{LIES[lie]}\ntime.sleep(0.05)\nprint('and on')")
+    assert result["status"] == "ok", result
+    cell = nbformat.v4.new_code_cell("", outputs=[nbformat.from_dict(o) for o in result["outputs"]])
+    nbformat.validate(nbformat.v4.new_notebook(cells=[cell]))
+    assert run("6 * 7")["text"] == "42"
+    assert http.get(f"/v1/sessions/{session}/executions").status_code == 200
+
+
+def test_a_kernel_cannot_speak_for_another_session(http: httpx.Client, run: Any, session: str) -> None:
+    other = http.post("/v1/sessions").json()["id"]
+    theirs = http.post(f"/v1/sessions/{other}/executions", json={"code": "print('mine')"}).json()
+    forged = (
+        f"send('stream', {{'name': 'stdout', 'text': 'forged'}}, parent={{'msg_id': '{theirs['id']}'}})"
+    )
+    run(f"{PRELUDE}\n{forged}\ntime.sleep(0.1)")
+    assert http.get(f"/v1/sessions/{other}/executions/{theirs['id']}").json() == theirs
+    http.delete(f"/v1/sessions/{other}")
+
+
+def test_a_sandbox_that_breaks_the_link_loses_only_itself(
+    http: httpx.Client, gateway: Gateway, session: str
+) -> None:
+    """Code of the sandbox's own user speaks on the host's side of the link, by taking over its
+    descriptor: not possible where the host cannot be traced."""
+    code = (
+        "import os, ctypes\nfound = []\n"
+        "for pid in filter(str.isdecimal, os.listdir('/proc')):\n"
+        "    try: command = open(f'/proc/{pid}/cmdline').read()\n"
+        "    except OSError: continue\n"
+        "    if 'interpreter.sandbox\\0' not in command: continue\n"
+        "    libc = ctypes.CDLL(None, use_errno=True)\n"
+        "    pidfd = libc.syscall(434, int(pid), 0)\n"
+        "    for fd in range(3, 40):\n"
+        "        if libc.syscall(438, pidfd, fd, 0) >= 0: found.append(fd)\n"
+        "    try: os.listdir(f'/proc/{pid}/fd'); found.append('fd')\n"
+        "    except PermissionError: pass\n"
+        "    try: open(f'/proc/{pid}/mem', 'rb'); found.append('mem')\n"
+        "    except PermissionError: pass\n"
+        "found"
+    )
+    result = http.post(f"/v1/sessions/{session}/executions", json={"code": code}).json()
+    assert result["text"] == "[]", result
