@@ -51,6 +51,17 @@ DEFAULT_ENVIRONMENTS = {
 }
 
 
+DEFAULT_MAXIMUMS = Limits(
+    memory_mb=16384,
+    cpus=8.0,
+    processes=4096,
+    file_mb=16384,
+    cell_seconds=86400.0,
+    queued_cells=1000,
+    recorded_mb=16384,
+)
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The gateway's settings. Sizes are bytes and times are seconds unless the name says else."""
 
@@ -75,15 +86,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     limits: Limits = Limits()
     """What a session gets unless it asks for something else."""
-    maximums: Limits = Limits(
-        memory_mb=16384,
-        cpus=8.0,
-        processes=4096,
-        file_mb=16384,
-        cell_seconds=86400.0,
-        queued_cells=1000,
-        recorded_mb=16384,
-    )
+    maximums: Limits = DEFAULT_MAXIMUMS
     """The most a session may ask for."""
     max_sessions: Annotated[int, Meta(ge=1)] = 64
     max_code_bytes: Annotated[int, Meta(ge=1)] = 4 * 1024 * 1024
@@ -144,11 +147,9 @@ def load(
     given = {k: v for k, v in (flags or {}).items() if v is not None}
     for name, value in given.items():
         _merge(values, origins, {name: value}, "--" + name.replace("_", "-"))
-    # Environments of the file are added to the built-in ones, not put in their place.
-    values["environments"] = {
-        **msgspec.to_builtins(DEFAULT_ENVIRONMENTS),
-        **values.get("environments", {}),
-    }
+    # What is said of these tables is added to the defaults, not put in their place.
+    for name, default in (("environments", DEFAULT_ENVIRONMENTS), ("maximums", DEFAULT_MAXIMUMS)):
+        values[name] = {**msgspec.to_builtins(default), **values.get(name, {})}
     try:
         config = msgspec.convert(values, Config, strict=False)
     except msgspec.ValidationError as e:

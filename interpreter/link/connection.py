@@ -13,7 +13,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from interpreter.link.frames import FrameError
-from interpreter.link.wire import CONTROL, Closed, Connected, Message, Opened, Oversized, Wire
+from interpreter.link.wire import (
+    CONTROL,
+    Closed,
+    Connected,
+    Message,
+    Opened,
+    Oversized,
+    Wire,
+    json_object,
+)
 
 ACK_DELAY = 0.1
 
@@ -174,12 +183,7 @@ class Link(asyncio.Protocol):
 
     def _control(self, event: Incoming) -> None:
         if isinstance(event, Message) and len(event.parts) == 1:
-            try:
-                value = json.loads(event.parts[0])
-            except (ValueError, RecursionError):
-                raise FrameError("a control message is not JSON") from None
-            if not isinstance(value, dict):
-                raise FrameError("a control message is not a JSON object")
+            value = json_object(event.parts[0])
             if "id" not in value:
                 self.on_notice(value)
             elif isinstance(value["id"], int):

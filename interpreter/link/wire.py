@@ -304,7 +304,7 @@ class Wire:
     def _hello(self, frame: Frame) -> Connected:
         if frame.kind is not Kind.HELLO:
             raise FrameError("the first frame is not a HELLO")
-        hello = _json_object(frame.payload)
+        hello = json_object(frame.payload)
         if hello.get("version") != VERSION:
             raise FrameError(f"the other end does not speak version {VERSION} of this format")
         received, handled = hello.get("received"), hello.get("handled")
@@ -358,7 +358,7 @@ class Wire:
                 raise FrameError("too many streams")
             if frame.stream in self._streams:
                 raise FrameError(f"stream {frame.stream} is open already")
-            self._streams[frame.stream] = _Stream(_json_object(frame.payload))
+            self._streams[frame.stream] = _Stream(json_object(frame.payload))
         state = self._streams.get(frame.stream)
         if state is None:
             raise FrameError(f"there is no stream {frame.stream}")
@@ -390,7 +390,7 @@ class Wire:
             if not self._opens or frame.stream == CONTROL:
                 raise FrameError("only the kernel host closes streams")
             state.closed = True
-            return Closed(frame.stream, _json_object(body), frame.number)
+            return Closed(frame.stream, json_object(body), frame.number)
         if cut:
             return Oversized(frame.stream, split_parts(body, partial=True), frame.number, total)
         return Message(frame.stream, split_parts(body), frame.number, total)
@@ -474,9 +474,15 @@ class Wire:
         self._start_message(self._streams.pop(stream))
 
 
-def _json_object(payload: bytes) -> dict[str, Any]:
+def json_object(payload: bytes) -> dict[str, Any]:
+    """A JSON object that the other end sent: not large, and of text that can be stored."""
+    if len(payload) > MAX_PAYLOAD:
+        raise FrameError(f"JSON of {len(payload)} bytes is over the limit of {MAX_PAYLOAD}")
     try:
-        value = json.loads(payload)
+        text = payload.decode()
+        value = json.loads(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # refuses half of a surrogate pair
     except (ValueError, RecursionError):
         raise FrameError("a payload that should be JSON is not") from None
     if not isinstance(value, dict):

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import msgspec
 import structlog
 
 from interpreter.config import Config
@@ -242,10 +241,9 @@ class Cells:
 
     def _finish(self, cell: Cell, status: ExecutionStatus, reason: str | None) -> None:
         cell.finish(status, reason)
-        encoded = msgspec.json.encode(cell.model())
+        encoded = self._history.save(cell)
         data = b'{"execution_id":"%b","execution":%b}' % (cell.id.encode(), encoded)
         self._events.append_encoded(EventType.done, cell.id, data)
-        self._history.save(cell)
         self._history.finished(cell)
         cell.done.set_result(encoded)
         if cell is self._current:

@@ -82,9 +82,13 @@ class Store:
             "delete_session", (DISCARD_ROWS, row), (DELETE_SESSION, row), frees_space=True
         )
 
-    def save_execution(self, execution: Execution) -> asyncio.Future[None]:
-        """Inserts it, or replaces it in its place among the others."""
-        row = (execution.session_id, execution.id, execution.status.value, _encode(execution))
+    def save_execution(self, execution: Execution, encoded: bytes | None = None) -> asyncio.Future[None]:
+        """Inserts it, or replaces it in its place among the others.
+
+        A caller that has it as JSON already saves the work of encoding it again.
+        """
+        record = _encode(execution) if encoded is None else encoded
+        row = (execution.session_id, execution.id, execution.status.value, record)
         return self._writer.submit("save_execution", (SAVE_EXECUTION, [row]))
 
     def append_events(

@@ -27,6 +27,8 @@ def test_every_result_of_deno_arrives_with_its_cell(own_gateway: Gateway) -> Non
             result = client.post(path, json={"code": f"{i} + 1"}).json()
             assert result["status"] == "ok"
             assert result["text"].strip() == str(i + 1), result
-        assert client.post(path, json={"code": "const a = 5; console.log('hi')"}).json()["text"] == "hi\n"
+        assert (
+            client.post(path, json={"code": "const a = 5; console.log('hi')"}).json()["text"] == "hi\n"
+        )
         assert client.post(path, json={"code": "throw new Error('no')"}).json()["status"] == "error"
         assert client.post(path, json={"code": "a * 2"}).json()["text"].strip() == "10"

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import Gateway
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = 40
+EXAMPLES = 25
 
 # A real session and execution are asked for most of the time. The session is not deleted, and
 # streams are not followed, as they would not end. Policy may refuse what the types allow.

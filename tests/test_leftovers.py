@@ -1,0 +1,55 @@
+"""Nothing is left behind: neither by a gateway that stops nor by sessions that are deleted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+import psutil
+
+from tests.conftest import Gateway
+
+
+def processes_of(data: Path) -> list[str]:
+    """Command lines of processes that know of a data directory, the test's own aside."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            knows = str(data) in " ".join(process.cmdline()) or str(data) in process.environ().values()
+            if knows and process.pid != os.getpid():
+                found.append(" ".join(process.cmdline())[:200])
+    return found
+
+
+def groups_of(ids: list[str]) -> list[str]:
+    root = Path("/sys/fs/cgroup")
+    return [str(path) for id in ids for path in root.glob(f"**/{id}")]
+
+
+def test_a_gateway_and_its_sessions_leave_nothing(own_gateway: Gateway) -> None:
+    before = {path.name for path in Path("/tmp").iterdir()}
+    mounts = Path("/proc/self/mountinfo").read_text().count("\n")
+    own_gateway.start()
+    ids = []
+    with own_gateway.client() as client:
+        for _ in range(3):
+            id = client.post("/v1/sessions").json()["id"]
+            ids.append(id)
+            code = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)"
+            client.post(f"/v1/sessions/{id}/executions", json={"code": code})
+        for id in ids:
+            client.delete(f"/v1/sessions/{id}")
+        assert client.get("/v1/sessions").json() == {"sessions": []}
+    assert groups_of(ids) == []
+    assert list((own_gateway.data / "workspaces").glob("s-*")) != ids
+    assert own_gateway.process is not None
+    own_gateway.process.send_signal(signal.SIGTERM)
+    assert own_gateway.process.wait(30) == 0
+    assert processes_of(own_gateway.data) == []
+    assert [p.name for p in (own_gateway.data / "workspaces").iterdir()] == []
+    assert [p.name for p in (own_gateway.data / "run").iterdir()] == []
+    assert Path("/proc/self/mountinfo").read_text().count("\n") == mounts
+    new = {path.name for path in Path("/tmp").iterdir()} - before
+    assert not [name for name in new if "interpreter" in name and "tests" not in name]
