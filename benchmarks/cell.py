@@ -25,8 +25,8 @@ def measure(quick: bool) -> list[Figure]:
     with ExitStack() as stack:
         enter = stack.enter_context
         server = enter(gateway.running())
-        (file,) = enter(direct.running())
-        kernel = enter(closing(direct.Waiting(file)))
+        (bare,) = enter(direct.running())
+        kernel = enter(closing(direct.Waiting(bare.file)))
         stock = enter(closing(direct.Waiting(enter(direct.running_stock()))))
         session = server.create()
         plain = enter(closing(Connection(server.address)))

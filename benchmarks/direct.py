@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -29,16 +30,23 @@ from interpreter.runtimes import payload
 READY_SECONDS = 60
 
 
+class Kernel(NamedTuple):
+    """A kernel process and the file that says how to connect to it."""
+
+    pid: int
+    file: str
+
+
 @contextmanager
-def running(count: int = 1) -> Iterator[list[str]]:
-    """The connection files of that many kernels."""
+def running(count: int = 1) -> Iterator[list[Kernel]]:
+    """That many kernels."""
     with tempfile.TemporaryDirectory(prefix="interpreter-bench-") as folder, ExitStack() as stack:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         stack.enter_context(ours)
         zygote = _zygote(folder, theirs)
         stack.callback(zygote.wait)
         stack.callback(zygote.kill)
-        files = []
+        started = []
         for number in range(count):
             file = os.path.join(folder, f"{number}.json")
             write_connection_file(file, transport="ipc", ip=os.path.join(folder, f"k{number}"))
@@ -47,9 +55,10 @@ def running(count: int = 1) -> Iterator[list[str]]:
             answer = ours.recv(64 * 1024)
             if not answer:
                 raise RuntimeError("the zygote ended")
-            stack.callback(os.killpg, json.loads(answer)["pid"], signal.SIGKILL)
-            files.append(file)
-        yield files
+            pid = json.loads(answer)["pid"]
+            stack.callback(os.killpg, pid, signal.SIGKILL)
+            started.append(Kernel(pid, file))
+        yield started
 
 
 def _zygote(folder: str, channel: socket.socket) -> subprocess.Popen[bytes]:

@@ -32,9 +32,9 @@ def measure(quick: bool) -> list[Figure]:
     with ExitStack() as stack:
         enter = stack.enter_context
         loop = enter(closing(asyncio.new_event_loop()))
-        (bare_file, client_file) = enter(direct.running(2))
-        bare = enter(closing(BareZmq(bare_file)))
-        kernel = enter(closing(direct.Waiting(client_file)))
+        first, second = enter(direct.running(2))
+        bare = enter(closing(BareZmq(first.file)))
+        kernel = enter(closing(direct.Waiting(second.file)))
         inside = AsyncExitStack()
         stack.callback(lambda: loop.run_until_complete(inside.aclose()))
         relayed, session = loop.run_until_complete(_open(inside))

@@ -23,9 +23,9 @@ Run = Callable[[], Awaitable[object]]
 
 def measure(quick: bool) -> list[Figure]:
     count, cells, rounds = (3, 5, 1) if quick else (20, 50, 5)
-    with gateway.running() as server, direct.running(count) as files:
+    with gateway.running() as server, direct.running(count) as bare:
         sessions = [server.create() for _ in range(count)]
-        rates = asyncio.run(_measure(server, sessions, files, cells, rounds))
+        rates = asyncio.run(_measure(server, sessions, bare, cells, rounds))
     against = f"{count} kernels straight over ZMQ"
     what = f"{count} sessions, {cells} cells each"
     return [
@@ -35,15 +35,19 @@ def measure(quick: bool) -> list[Figure]:
 
 
 async def _measure(
-    server: gateway.Gateway, sessions: Sequence[str], files: Sequence[str], cells: int, rounds: int
+    server: gateway.Gateway,
+    sessions: Sequence[str],
+    bare: Sequence[direct.Kernel],
+    cells: int,
+    rounds: int,
 ) -> dict[str, list[float]]:
     async with AsyncExitStack() as stack:
         sdk = await stack.enter_async_context(AsyncClient(server.url, server.token))
         sides: dict[str, list[Run]] = {"http": [], "zmq": [], "sdk": []}
-        for session, file in zip(sessions, files, strict=True):
+        for session, one in zip(sessions, bare, strict=True):
             connection = await AsyncConnection.open(server.address)
             stack.callback(connection.close)
-            kernel = direct.Awaiting(file)
+            kernel = direct.Awaiting(one.file)
             await kernel.open()
             stack.callback(kernel.close)
             opened = await sdk.session(session)

@@ -37,16 +37,15 @@ class Gateway:
             "INTERPRETER_PORT": self.url.rpartition(":")[2] or "0",
             **{f"INTERPRETER_{k.upper()}": v for k, v in self.settings.items()},
         }
-        log = open(self.log, "wb")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "interpreter.cli", "serve", *self.flags],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        log.close()
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "interpreter.cli", "serve", *self.flags],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         # The gateway says where it listens when it does.
         with open(self.log) as lines:
             deadline = time.monotonic() + 600

@@ -164,7 +164,10 @@ class KernelConnection:
         except msgspec.ValidationError:
             self.exit = Exit()
         if self._info is not None and not self._info.done():
-            self._info.set_exception(SandboxFailed(f"A kernel did not start: {self.exit.describe()}."))
+            # The whole of its last words would tell of paths that are nobody's business.
+            what = self.exit.describe().splitlines()
+            why = f"{what[0]}: {what[-1]}" if len(what) > 1 else what[0]
+            self._info.set_exception(SandboxFailed(f"A kernel did not start: {why}."))
         self._exited.set()
         self._owner.on_exit(self.name, self.exit, event.number)
 

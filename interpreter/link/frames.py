@@ -63,18 +63,17 @@ class FrameReader:
         buffer += data
         frames: list[Frame] = []
         at, end = 0, len(buffer)
-        with memoryview(buffer) as view:
-            while end - at >= HEADER.size:
-                length, kind, stream, number = HEADER.unpack_from(view, at)
-                if length > MAX_PAYLOAD:
-                    raise FrameError(f"a frame of {length} bytes is over the limit of {MAX_PAYLOAD}")
-                if kind not in _KINDS:
-                    raise FrameError(f"there is no frame kind {kind}")
-                start = at + HEADER.size
-                if end - start < length:
-                    break
-                at = start + length
-                frames.append(Frame(_KINDS[kind], stream, number, bytes(view[start:at])))
+        while end - at >= HEADER.size:
+            length, kind, stream, number = HEADER.unpack_from(buffer, at)
+            if length > MAX_PAYLOAD:
+                raise FrameError(f"a frame of {length} bytes is over the limit of {MAX_PAYLOAD}")
+            if kind not in _KINDS:
+                raise FrameError(f"there is no frame kind {kind}")
+            start = at + HEADER.size
+            if end - start < length:
+                break
+            at = start + length
+            frames.append(Frame(_KINDS[kind], stream, number, bytes(buffer[start:at])))
         del buffer[:at]
         return frames
 

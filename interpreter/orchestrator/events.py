@@ -21,8 +21,9 @@ from interpreter.store import EventRow, Store
 
 RECENT_BYTES = 1024 * 1024
 PAGE_BYTES = 1024 * 1024
-IDLE_FLUSH = 0.2
-"""Messages that brought no event are acknowledged this much later."""
+GATHER_SECONDS = 0.01
+GATHER_BYTES = 64 * 1024
+"""Events that nobody watches are gathered this long, or until they are this many bytes."""
 
 
 class EventLog:
@@ -39,12 +40,13 @@ class EventLog:
         self._committed = last_seq
         self._pending: list[EventRow] = []
         self._passed = 0
-        self._flushed = 0
+        self._pending_bytes = 0
         self._flush_handle: asyncio.Handle | None = None
-        self._idle_handle: asyncio.TimerHandle | None = None
+        self._flush_is_due = False
         self._recent: deque[EventRow] = deque()
         self._recent_bytes = 0
         self._changed = asyncio.Event()
+        self._watchers = 0
         self._recording = False
         self._ended = False
         self.closed = False
@@ -55,7 +57,6 @@ class EventLog:
         self._recording = True
         if self._passed:
             self._store.set_received(self._session_id, self._passed)
-            self._flushed = self._passed
 
     def append(self, type: EventType, execution_id: str | None, data: dict[str, Any]) -> int:
         """Adds an event; returns how many bytes it takes."""
@@ -66,33 +67,42 @@ class EventLog:
     def append_encoded(self, type: EventType, execution_id: str | None, data: bytes) -> int:
         self._seq += 1
         self._pending.append(EventRow(self._seq, type.value, execution_id, data))
-        if self._flush_handle is None:
-            self._flush_handle = self._loop.call_soon(self._flush)
+        self._pending_bytes += len(data)
+        self._schedule()
         return len(data)
+
+    def _schedule(self) -> None:
+        """Flushes at the end of the loop's turn if someone waits for it, else after a moment."""
+        if self._watchers or self._pending_bytes >= GATHER_BYTES:
+            if not self._flush_is_due:
+                self._flush_is_due = True
+                if self._flush_handle is not None:
+                    self._flush_handle.cancel()
+                self._flush_handle = self._loop.call_soon(self._flush)
+        elif self._flush_handle is None:
+            self._flush_handle = self._loop.call_later(GATHER_SECONDS, self._flush)
 
     def passed(self, number: int) -> None:
         """The link's message with this number is worked off; its events were appended."""
         self._passed = number
         if not self._recording:
             self._on_stored(number)
-        elif self._idle_handle is None and self._flush_handle is None:
-            self._idle_handle = self._loop.call_later(IDLE_FLUSH, self._flush)
+        elif self._flush_handle is None:
+            self._schedule()
 
     def _flush(self) -> None:
-        for handle in (self._flush_handle, self._idle_handle):
-            if handle is not None:
-                handle.cancel()
-        self._flush_handle = self._idle_handle = None
         if self.closed:
             return
         self.before_flush()
         if self._flush_handle is not None:
             self._flush_handle.cancel()
-            self._flush_handle = None
+        self._flush_handle, self._flush_is_due = None, False
         rows, self._pending = self._pending, []
-        passed, self._flushed = self._passed, self._passed
+        self._pending_bytes = 0
+        passed = self._passed
         future = self._store.append_events(self._session_id, rows, passed)
         future.add_done_callback(lambda f: self._stored(f, rows, passed))
+        self._store.hurry()
 
     def _stored(self, future: asyncio.Future[None], rows: list[EventRow], passed: int) -> None:
         if self.closed or future.cancelled() or future.exception() is not None:
@@ -124,6 +134,9 @@ class EventLog:
     async def settled(self) -> None:
         """Returns when every event appended so far is stored."""
         upto = self._seq
+        if self._flush_handle is not None:
+            self._flush()
+        self._store.hurry()
         while self._committed < upto and not self.closed:
             await self._changed.wait()
 
@@ -131,20 +144,24 @@ class EventLog:
         self, after: int, *, execution_id: str | None = None, wait: bool = True
     ) -> AsyncIterator[list[EventRow]]:
         """The events after a number, as they are stored; `wait=False` ends when caught up."""
-        while not self.closed:
-            changed = self._changed
-            if after < self._committed:
-                upto = self._committed
-                rows = await self._rows_after(after, execution_id)
-                after = rows[-1].seq if rows else upto
-                if execution_id is not None:
-                    rows = [row for row in rows if row.execution_id == execution_id]
-                if rows:
-                    yield rows
-            elif not wait or (self._ended and after >= self._seq):
-                return
-            else:
-                await changed.wait()
+        self._watchers += 1
+        try:
+            while not self.closed:
+                changed = self._changed
+                if after < self._committed:
+                    upto = self._committed
+                    rows = await self._rows_after(after, execution_id)
+                    after = rows[-1].seq if rows else upto
+                    if execution_id is not None:
+                        rows = [row for row in rows if row.execution_id == execution_id]
+                    if rows:
+                        yield rows
+                elif not wait or (self._ended and after >= self._seq):
+                    return
+                else:
+                    await changed.wait()
+        finally:
+            self._watchers -= 1
 
     async def _rows_after(self, after: int, execution_id: str | None) -> list[EventRow]:
         if self._recent and self._recent[0].seq <= after + 1:

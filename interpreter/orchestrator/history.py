@@ -68,6 +68,7 @@ class History:
     async def settled(self) -> None:
         """Returns when the store has every execution as it is now."""
         if self._last_save is not None:
+            self._store.hurry()
             await asyncio.wait({self._last_save})
 
     def finished(self, cell: Cell) -> None:

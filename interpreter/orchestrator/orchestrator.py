@@ -110,7 +110,7 @@ class Orchestrator:
                 await session.launch()
             except (TimeoutError, ConnectionError) as e:
                 await session.stop("it did not start")
-                raise SandboxFailed(f"The sandbox did not start: {e or 'it took too long'}.") from e
+                raise SandboxFailed(f"The sandbox did not start: {str(e) or 'it took too long'}.") from e
             except BaseException:
                 await session.stop("it did not start")
                 raise
@@ -172,7 +172,9 @@ class Orchestrator:
         executions = await self._store.count_executions(session_id)
         size = await self._workspaces.remove(session_id)
         self._store.audit("session.deleted", session_id, {"executions": executions, "bytes": size})
-        await self._store.delete_session(session_id)
+        deleted = self._store.delete_session(session_id)
+        self._store.hurry()
+        await deleted
         return SessionDeleted(id=session_id, executions=executions, workspace_bytes=size)
 
     def _check_exists(self, session_id: str) -> None:

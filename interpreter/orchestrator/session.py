@@ -246,7 +246,9 @@ class LiveSession:
         old, self.state = self.state, states.change(states.SESSION, self.state, new)
         if self._claimed:
             self.events.append(EventType.status, None, {"state": new.value, "reason": cause})
-            self._store.audit(f"session.{new.value}", self.id, {"from": old.value, "cause": cause})
+            if {old, new} != {SessionState.ready, SessionState.busy}:
+                # That a session is busy and ready again with every cell is in its event log.
+                self._store.audit(f"session.{new.value}", self.id, {"from": old.value, "cause": cause})
             if new in (SessionState.stopped, SessionState.failed):
                 self._store.save_session(self.record())
 

@@ -33,6 +33,7 @@ KERNEL_REQUIREMENTS = [
     "ipykernel==7.4.0",
     "ipython==9.18.1",
     "jupyter-client==8.10.0",
+    "orjson==3.13.0",
     "pyzmq==27.3.0",
     "tornado==6.6.1",
     "traitlets==5.16.1",

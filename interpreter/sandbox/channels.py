@@ -76,12 +76,13 @@ class Channels:
 
     def read_monitor(self, name: str) -> None:
         monitor = self.monitors[name]
-        while monitor.poll(0):
-            event = parse_monitor_message(monitor.recv_multipart(zmq.NOBLOCK))["event"]
-            if event == zmq.EVENT_CONNECTED:
-                self._connected.add(name)
-            else:
-                self._connected.discard(name)
+        with contextlib.suppress(zmq.Again):
+            while True:
+                event = parse_monitor_message(monitor.recv_multipart(zmq.NOBLOCK))["event"]
+                if event == zmq.EVENT_CONNECTED:
+                    self._connected.add(name)
+                else:
+                    self._connected.discard(name)
 
     def drained(self) -> bool:
         """Whether nothing more can come: every connection has ended and is read to its end."""

@@ -15,6 +15,8 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import zmq
@@ -28,6 +30,7 @@ from interpreter.sandbox.settings import Settings
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 CHUNK = 256 * 1024
+DYING_POLL = 0.02
 DRAIN_SECONDS = 0.5
 """How long a dead kernel's connections are waited for when they do not end by themselves."""
 
@@ -46,7 +49,9 @@ class Host:
         self._kernels: dict[str, Kernel] = {}
         self._streams: dict[int, tuple[str, str]] = {}
         """Link stream → kernel name and channel."""
-        self._poller = zmq.Poller()
+        self._epoll = select.epoll()
+        self._on_ready: dict[int, Callable[[], None]] = {}
+        self._waits_to_send = False
         self._commands = {"start": self._start_kernel, "signal": self._signal_kernel}
 
     def run(self) -> None:
@@ -62,30 +67,29 @@ class Host:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._children = children
-        self._poller.register(children, zmq.POLLIN)
-        self._poller.register(self._listener, zmq.POLLIN)
-        self._poller.register(self._launcher.channel, zmq.POLLIN)
+        self._watch(children.fileno(), self._reap)
+        self._watch(self._listener.fileno(), self._accept)
+        self._watch(self._launcher.channel.fileno(), self._launched)
         while True:
             dying = any(kernel.status is not None for kernel in self._kernels.values())
-            self._turn(dict(self._poller.poll(20 if dying else None)))
+            for fd, _ in self._epoll.poll(DYING_POLL if dying else None):
+                # One callback can end what another descriptor belonged to.
+                if on_ready := self._on_ready.get(fd):
+                    on_ready()
+            for kernel in list(self._kernels.values()):
+                if kernel.status is not None:
+                    self._finish(kernel)
+                else:
+                    self._resume(kernel)
+            self._flush()
 
-    def _turn(self, ready: dict[Any, int]) -> None:
-        """Everything that one wake-up brings."""
-        if self._listener.fileno() in ready:
-            self._accept()
-        if self._connection is not None and self._connection.fileno() in ready:
-            self._receive(self._connection)
-        if self._launcher.channel.fileno() in ready:
-            self._launched()
-        for kernel in list(self._kernels.values()):
-            self._relay(kernel, ready)
-        if self._children.fileno() in ready:
-            self._reap()
-        for kernel in list(self._kernels.values()):
-            if kernel.status is not None:
-                self._finish(kernel)
-        self._flush()
-        self._choose_what_to_read()
+    def _watch(self, fd: int, on_ready: Callable[[], None], events: int = select.EPOLLIN) -> None:
+        self._on_ready[fd] = on_ready
+        self._epoll.register(fd, events)
+
+    def _forget(self, fd: int) -> None:
+        del self._on_ready[fd]
+        self._epoll.unregister(fd)
 
     # -- the link
 
@@ -100,7 +104,7 @@ class Host:
             self._disconnect()
         connection.setblocking(False)
         self._connection = connection
-        self._poller.register(connection, zmq.POLLIN)
+        self._watch(connection.fileno(), lambda: self._receive(connection))
         self._wire.connect()
 
     def _receive(self, connection: socket.socket) -> None:
@@ -128,10 +132,10 @@ class Host:
 
     def _disconnect(self) -> None:
         if self._connection is not None:
-            self._poller.unregister(self._connection)
+            self._forget(self._connection.fileno())
             self._connection.close()
             self._connection = None
-            self._unsent = memoryview(b"")
+            self._unsent, self._waits_to_send = memoryview(b""), False
             self._wire.disconnect()
 
     def _flush(self) -> None:
@@ -152,7 +156,10 @@ class Host:
         except OSError:
             self._disconnect()
             return
-        self._poller.register(connection, zmq.POLLIN | (zmq.POLLOUT if self._unsent else 0))
+        if bool(self._unsent) != self._waits_to_send:
+            self._waits_to_send = bool(self._unsent)
+            out = select.EPOLLOUT if self._waits_to_send else 0
+            self._epoll.modify(connection.fileno(), select.EPOLLIN | out)
 
     def _handle(self, event: Any) -> None:
         if isinstance(event, Opened):
@@ -164,6 +171,8 @@ class Host:
             target = self._kernels.get(name)
             if target is not None:
                 target.channels.send(channel, event.parts)
+                # Sending takes in what ZMQ has to tell, so it will not tell it again.
+                self._relay(target, channel)
         elif isinstance(event, Message) and event.stream == CONTROL:
             command = json.loads(event.parts[0])
             do = self._commands.get(command.get("do"))
@@ -198,15 +207,22 @@ class Host:
         else:
             self._launcher.spawn(kernel)
             self._answer(command, pid=kernel.pid)
-        for sock in (*kernel.channels.sockets.values(), *kernel.channels.monitors.values()):
-            self._poller.register(sock, zmq.POLLIN)
-        self._poller.register(kernel.stderr, zmq.POLLIN)
+        for name, sock in kernel.channels.sockets.items():
+            # ZMQ signals on its descriptor when there is something new, and only then.
+            relay = partial(self._relay, kernel, name)
+            self._watch(sock.FD, relay, select.EPOLLIN | select.EPOLLET)
+            monitor = kernel.channels.monitors[name]
+            read = partial(kernel.channels.read_monitor, name)
+            self._watch(monitor.FD, read, select.EPOLLIN | select.EPOLLET)
+            relay()
+            read()
+        self._watch(kernel.stderr, kernel.read_stderr)
 
     def _renew_launcher(self) -> None:
-        self._poller.unregister(self._launcher.channel)
+        self._forget(self._launcher.channel.fileno())
         self._launcher.close()
         self._launcher = Launcher(self._settings)
-        self._poller.register(self._launcher.channel, zmq.POLLIN)
+        self._watch(self._launcher.channel.fileno(), self._launched)
 
     def _launched(self) -> None:
         """The zygote's answer: a kernel runs; or its end."""
@@ -239,19 +255,23 @@ class Host:
 
     # -- kernels
 
-    def _relay(self, kernel: Kernel, ready: dict[Any, int]) -> None:
-        channels = kernel.channels
-        for name, sock in channels.sockets.items():
-            stream = kernel.streams[name]
-            if sock in ready and self._wire.writable(stream):
-                for parts in channels.read(name):
-                    self._wire.send(stream, parts)
-                    if not self._wire.writable(stream):
-                        break
-            if channels.monitors[name] in ready:
-                channels.read_monitor(name)
-        if kernel.stderr in ready:
-            kernel.read_stderr()
+    def _relay(self, kernel: Kernel, channel: str) -> None:
+        """Passes on what a kernel sent, as long as not too much of it is unacknowledged."""
+        stream = kernel.streams[channel]
+        if not self._wire.writable(stream):
+            kernel.stalled.add(channel)
+            return
+        for parts in kernel.channels.read(channel):
+            self._wire.send(stream, parts)
+            if not self._wire.writable(stream):
+                kernel.stalled.add(channel)
+                return
+
+    def _resume(self, kernel: Kernel) -> None:
+        """Goes on reading where the gateway has acknowledged enough."""
+        for channel in [c for c in kernel.stalled if self._wire.writable(kernel.streams[c])]:
+            kernel.stalled.discard(channel)
+            self._relay(kernel, channel)
 
     def _reap(self) -> None:
         """Takes in every child that ended: kernels, and orphans of theirs."""
@@ -289,22 +309,10 @@ class Host:
         if not channels.drained() and not (late and kernel.idle_drain()):
             return
         for sock in (*channels.sockets.values(), *channels.monitors.values()):
-            self._poller.unregister(sock)
-        self._poller.unregister(kernel.stderr)
+            self._forget(sock.FD)
+        self._forget(kernel.stderr)
         del self._kernels[kernel.name]
         for stream in kernel.streams.values():
             self._streams.pop(stream, None)
             self._wire.close(stream, kernel.exit_report())
         kernel.close()
-
-    def _choose_what_to_read(self) -> None:
-        """A stream with too much unacknowledged is not read from until that changes."""
-        for kernel in self._kernels.values():
-            for name, sock in kernel.channels.sockets.items():
-                wanted = self._wire.writable(kernel.streams[name])
-                if wanted != kernel.reading[name]:
-                    kernel.reading[name] = wanted
-                    if wanted:
-                        self._poller.register(sock, zmq.POLLIN)
-                    else:
-                        self._poller.unregister(sock)

@@ -15,7 +15,7 @@ from typing import Any
 
 import zmq
 
-from interpreter.sandbox.channels import NAMES, Channels
+from interpreter.sandbox.channels import Channels
 from interpreter.sandbox.settings import Settings
 
 STDERR_KEPT = 8 * 1024
@@ -34,7 +34,8 @@ class Kernel:
         self.status: int | None = None
         self.ended_at = 0.0
         self.attempts = 0
-        self.reading = dict.fromkeys(NAMES, True)
+        self.stalled: set[str] = set()
+        """Channels that are not read because the gateway has too much to acknowledge."""
         directory = os.path.join(settings.scratch, f".k{streams['shell']}")
         self.channels = Channels(context, directory, settings.transport)
         self.stderr, self.stderr_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -8,7 +8,9 @@ its output is taken waits for it.
 
 from __future__ import annotations
 
+import os
 import threading
+from typing import Any
 
 from ipykernel.iostream import OutStream
 
@@ -21,25 +23,42 @@ class BoundedOutStream(OutStream):
     flush_interval = 0.05
 
     _pending = 0
+    _last_key: tuple[Any, frozenset[Any]] = (None, frozenset())
     _previous: threading.Event | None = None
 
     def write(self, string: str) -> int | None:  # type: ignore[override]
-        if isinstance(string, str) and not string.isascii():
+        if not isinstance(string, str) or self.echo is not None or os.getpid() != self._master_pid:
+            return super().write(string)
+        if self.pub_thread is None:
+            raise ValueError("I/O operation on closed file")
+        if not string.isascii():
             # Half a surrogate pair cannot be sent, and would take everything around it along.
             string = string.encode("utf-8", "backslashreplace").decode()
-        if not isinstance(string, str) or len(string) <= PIECE:
-            return self._write_piece(string)
-        for start in range(0, len(string), PIECE):
-            self._write_piece(string[start : start + PIECE])
+        if len(string) <= PIECE:
+            self._write_piece(string)
+        else:
+            for start in range(0, len(string), PIECE):
+                self._write_piece(string[start : start + PIECE])
         return len(string)
 
-    def _write_piece(self, string: str) -> int | None:
-        written: int | None = super().write(string)
-        self._pending += len(string)
+    def _write_piece(self, string: str) -> None:
+        try:
+            parent = self._parent_header.get()
+        except LookupError:
+            parent = self._parent_header_global
+        known, key = self._last_key
+        if parent is not known:
+            # Printing is mostly one cell's: the key of its buffer is made once, not every time.
+            key = frozenset(parent.items())
+            self._last_key = parent, key
+        with self._buffer_lock:
+            self._buffers[key].write(string)
+            self._pending += len(string)
+        if not self._flush_pending:
+            self._schedule_flush()
         if self._pending >= PIECE:
             self._pending = 0
             self._wait_for_room()
-        return written
 
     def _wait_for_room(self) -> None:
         """Sends what is buffered, and waits until what was sent before it is out.
@@ -47,12 +66,7 @@ class BoundedOutStream(OutStream):
         One piece may thus be on its way while the next is being printed.
         """
         thread = self.pub_thread
-        if (
-            thread is None
-            or not self._is_master_process()
-            or thread.thread is threading.current_thread()
-            or not thread.thread.is_alive()
-        ):
+        if thread is None or thread.thread is threading.current_thread() or not thread.thread.is_alive():
             return
         thread.schedule(self._flush)
         # `_flush` schedules the send itself, so only what is scheduled after it ran comes after it.

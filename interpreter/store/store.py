@@ -1,8 +1,9 @@
 """The store: what the other layers call.
 
 A write returns at once with a future that completes after the commit; writes are committed in the
-order of the calls. Read methods are coroutines and see what is committed when they run, so await a
-write's future before reading it back. Neither blocks the event loop.
+order of the calls, some at a time, and at once when told to `hurry`. Read methods are coroutines
+and see what is committed when they run, so await a write's future before reading it back. Neither
+blocks the event loop.
 
 Rows can only be written to a session that is in the store: for any other, one that has just been
 deleted included, the write's future gets an `sqlite3.IntegrityError`.
@@ -24,7 +25,7 @@ from interpreter.models import Execution
 from interpreter.store.readers import Readers
 from interpreter.store.records import EventRow, SessionRecord
 from interpreter.store.schema import open_for_writing
-from interpreter.store.writer import Writer
+from interpreter.store.writer import Step, Writer
 
 T = TypeVar("T")
 
@@ -71,6 +72,10 @@ class Store:
         await self._readers.close()
         await self._writer.close()
 
+    def hurry(self) -> None:
+        """Has everything written so far committed now rather than in a moment."""
+        self._writer.hurry()
+
     def save_session(self, record: SessionRecord) -> asyncio.Future[None]:
         """Inserts it, or replaces everything but `received`."""
         return self._writer.submit("save_session", (SAVE_SESSION, [(record.id, _encode(record))]))
@@ -89,16 +94,16 @@ class Store:
         """
         record = _encode(execution) if encoded is None else encoded
         row = (execution.session_id, execution.id, execution.status.value, record)
-        return self._writer.submit("save_execution", (SAVE_EXECUTION, [row]))
+        return self._writer.submit("save_execution", (SAVE_EXECUTION, [row]), size=len(record))
 
     def append_events(
         self, session_id: str, rows: Sequence[EventRow], received: int | None = None
     ) -> asyncio.Future[None]:
         """Together with the link number up to which the sandbox may forget; that only ever grows."""
-        events = (APPEND_EVENT, [(session_id, *row) for row in rows])
-        if received is None:
-            return self._writer.submit("append_events", events)
-        return self._writer.submit("append_events", events, (RAISE_RECEIVED, [(received, session_id)]))
+        steps: list[Step] = [(APPEND_EVENT, [(session_id, *row) for row in rows])]
+        if received is not None:
+            steps.append((RAISE_RECEIVED, [(received, session_id)]))
+        return self._writer.submit("append_events", *steps, size=sum(len(row.data) for row in rows))
 
     def set_received(self, session_id: str, received: int) -> asyncio.Future[None]:
         """To any value: a new sandbox counts from the start."""

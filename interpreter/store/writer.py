@@ -1,9 +1,11 @@
 """The one thread that writes.
 
 Writes are queued from the event loop, which never waits, and are done in the order they came.
-The thread takes everything that waits, commits it in one transaction, and completes the futures
-with one call back to the loop. So the promise of a completed future is: it is committed, and a
-killed process does not undo it.
+They are gathered there for a moment, because a thread that is woken for every single one would
+take the interpreter's lock from the loop again and again; `hurry` ends the moment. The thread
+takes everything that waits, commits it in one transaction, and completes the futures with one
+call back to the loop. So the promise of a completed future is: it is committed, and a killed
+process does not undo it.
 
 A disk that is full or locked loses nothing: the transaction is tried again, slower and slower,
 until it works or the store is closed. A write that is wrong in itself (a sequence number used
@@ -29,6 +31,8 @@ from interpreter.store.schema import transaction
 
 log = structlog.get_logger(__name__)
 
+GATHER_SECONDS = 0.01
+GATHER_BYTES = 512 * 1024
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
 
@@ -65,25 +69,46 @@ class Writer:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._queue: SimpleQueue[Write | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[Write] | None] = SimpleQueue()
+        self._gathered: list[Write] = []
+        self._gathered_bytes = 0
+        self._gathering: asyncio.TimerHandle | None = None
         self._closing = threading.Event()
         self._ended = False
         self._may_reclaim = True
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, name: str, *steps: Step, frees_space: bool = False) -> asyncio.Future[None]:
+    def submit(
+        self, name: str, *steps: Step, size: int = 0, frees_space: bool = False
+    ) -> asyncio.Future[None]:
         """Queues a write and returns at once. Cancelling the future does not take it back."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
         if self._closing.is_set():
             _complete([(future, StoreUnavailable("The store is closed."))])
-        else:
-            self._queue.put(Write(future, name, steps, frees_space))
+            return future
+        self._gathered.append(Write(future, name, steps, frees_space))
+        self._gathered_bytes += size
+        if self._gathered_bytes >= GATHER_BYTES:
+            self.hurry()
+        elif self._gathering is None:
+            self._gathering = loop.call_later(GATHER_SECONDS, self.hurry)
         return future
+
+    def hurry(self) -> None:
+        """Hands over what was gathered: someone waits for it, or the moment is over."""
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        if self._gathered:
+            self._queue.put(self._gathered)
+            self._gathered, self._gathered_bytes = [], 0
 
     async def close(self) -> None:
         """Everything queued is written, or its future gets `StoreUnavailable`."""
         if not self._closing.is_set():
+            self.hurry()
             self._closing.set()
             self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
@@ -103,11 +128,11 @@ class Writer:
         self._may_reclaim |= any(write.frees_space for write in batch)
         _answer(outcomes)
 
-    def _add(self, write: Write | None, batch: list[Write]) -> None:
-        if write is None:
+    def _add(self, writes: list[Write] | None, batch: list[Write]) -> None:
+        if writes is None:
             self._ended = True
         else:
-            batch.append(write)
+            batch.extend(writes)
 
     def _commit_patiently(self, batch: list[Write]) -> list[Outcome]:
         """Adds what comes meanwhile to the batch, so that it is the only one there is."""

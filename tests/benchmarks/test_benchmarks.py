@@ -1,0 +1,36 @@
+"""The benchmarks run and write down what they found; how quick anything is, is not tested here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.conftest import KERNELS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_quick_run_writes_its_numbers_and_leaves_nothing_else() -> None:
+    # A short name: the kernels' sockets are below it.
+    with tempfile.TemporaryDirectory(prefix="b-") as folder:
+        scratch, results = Path(folder, "t"), Path(folder, "results")
+        scratch.mkdir()
+        environ = {**os.environ, "INTERPRETER_KERNELS_DIR": KERNELS, "TMPDIR": str(scratch)}
+        command = [sys.executable, "-m", "benchmarks", "cell", "--quick", "--results", str(results)]
+        run = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "cell over HTTP" in run.stdout
+        (file,) = results.iterdir()
+        found = json.loads(file.read_text())
+        assert not list(scratch.iterdir())
+    assert found["machine"]["cores"] >= 1
+    for figure in found["figures"]["cell"]:
+        assert figure["median"] > 0
+        assert figure["their_median"] > 0
+        assert figure["ratio"] > 0
+        assert len(figure["ours"]) == len(figure["theirs"]) == 2
+    assert found["figures"]["cell"][0]["met"] in (True, False)
