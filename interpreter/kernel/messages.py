@@ -109,6 +109,8 @@ def _object(data: bytes) -> dict[str, Any]:
 
 def _bounded(value: T, data: bytes) -> T:
     """Refuses nesting that those who read it later could not walk through."""
+    if isinstance(value, dict) and not any(isinstance(v, dict | list) for v in value.values()):
+        return value  # most messages, and all the long ones, are flat
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(value, 0) > MAX_DEPTH:
         raise MalformedMessage(f"it is nested deeper than {MAX_DEPTH} levels")
     return value

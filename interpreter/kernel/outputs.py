@@ -18,6 +18,9 @@ from interpreter.kernel.plaintext import shorten
 from interpreter.models import EventType, Output
 
 
+SLACK = 1024 * 1024
+
+
 @dataclass
 class _Entry:
     """One output. A stream's text is kept in pieces until someone wants to see it."""
@@ -86,6 +89,7 @@ class Fold:
                     self._clear()
 
     def outputs(self) -> list[Output]:
+        self._trim(slack=0)
         entries = [entry.finished() for entry in self._head]
         if self.cut_bytes:
             note = f"\n[… {self.cut_bytes:,} bytes of output cut here …]\n"
@@ -94,6 +98,7 @@ class Fold:
 
     @property
     def kept_bytes(self) -> int:
+        self._trim(slack=0)
         return self._head_size + self._tail_size
 
     @property
@@ -155,7 +160,11 @@ class Fold:
         self._tail_size += size
         self._trim()
 
-    def _trim(self) -> None:
+    def _trim(self, slack: int = SLACK) -> None:
+        """Drops from the front of the tail what is too much; a little more may stay for a while,
+        so that a flood is cut in large pieces."""
+        if self._tail_size <= self._half + slack:
+            return
         while self._tail_size > self._half and self._tail:
             entry = self._tail[0]
             excess = self._tail_size - self._half

@@ -21,7 +21,7 @@ NAMES = ("shell", "iopub", "stdin", "control")
 _PORTS = {"shell": 1, "iopub": 2, "stdin": 3, "hb": 4, "control": 5}
 _TYPES = {"shell": zmq.DEALER, "iopub": zmq.SUB, "stdin": zmq.DEALER, "control": zmq.DEALER}
 RECONNECT_MS = 2
-RECEIVE_QUEUE = 16
+RECEIVE_QUEUE = 8
 
 
 class Channels:

@@ -21,7 +21,7 @@ from traitlets.config import Config
 
 from interpreter.sandbox import interrupts, threads
 
-IOPUB_QUEUE = 16
+IOPUB_QUEUE = 8
 """Messages the IOPub socket holds before it blocks; each is bounded by `outstream.PIECE`."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ipykernel.iostream import OutStream
 
-PIECE = 256 * 1024
+PIECE = 1024 * 1024
 
 
 class BoundedOutStream(OutStream):
