@@ -17,7 +17,6 @@ import msgspec
 from interpreter.kernel.plaintext import shorten
 from interpreter.models import EventType, Output
 
-
 SLACK = 1024 * 1024
 
 
