@@ -102,7 +102,8 @@ class EventLog:
         passed = self._passed
         future = self._store.append_events(self._session_id, rows, passed)
         future.add_done_callback(lambda f: self._stored(f, rows, passed))
-        self._store.hurry()
+        if self._watchers:
+            self._store.hurry()
 
     def _stored(self, future: asyncio.Future[None], rows: list[EventRow], passed: int) -> None:
         if self.closed or future.cancelled() or future.exception() is not None:

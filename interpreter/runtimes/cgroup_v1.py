@@ -18,7 +18,8 @@ from interpreter.runtimes.cgroup import (
 )
 
 NEEDED = ("memory", "cpu", "pids", "cpuacct")
-PERIOD_US = 100_000
+PERIOD_US = 20_000
+"""Short, so that a sandbox over its share of CPU pauses often and briefly, not seldom and long."""
 
 
 class GroupV1(Group):

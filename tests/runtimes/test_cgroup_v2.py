@@ -48,7 +48,7 @@ def test_all_limits_are_written(tree: Path) -> None:
     assert group.directories == {"all": box}
     assert (box / "memory.max").read_text() == str(512 * 1024 * 1024)
     assert (box / "memory.swap.max").read_text().startswith("0")
-    assert (box / "cpu.max").read_text() == "150000 100000"
+    assert (box / "cpu.max").read_text() == "30000 20000"
     assert (box / "pids.max").read_text() == "100"
 
 

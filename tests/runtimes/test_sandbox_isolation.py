@@ -134,8 +134,7 @@ pids = [p for p in os.listdir('/proc') if p.isdigit()]
 result = [open(f'/proc/{p}/cmdline').read().split('\\0')[0] for p in pids]
 """
     commands = await probe.run(code)
-    assert len(commands) == 2
-    assert {Path(c).name for c in commands} == {"bwrap", "python"}
+    assert [Path(c).name for c in commands] == ["python"]
 
 
 async def test_it_cannot_see_or_replace_the_socket_it_is_reached_by(probe: Probe) -> None:

@@ -62,8 +62,15 @@ async def test_it_says_with_which_code_and_words_it_ended(start: StartProbe, iso
 async def test_it_says_which_signal_killed_it(start: StartProbe, isolation: str) -> None:
     probe = await start(isolation=isolation)
     with pytest.raises(EOFError):
-        await probe.run("import os; os.kill(os.getpid(), 9)")
-    assert await probe.ended() == "killed by SIGKILL"
+        await probe.run("import ctypes; ctypes.string_at(0)")
+    assert (await probe.ended()).startswith("killed by SIGSEGV")
+
+
+async def test_nothing_inside_can_kill_its_first_process(start: StartProbe) -> None:
+    probe = await start(isolation="bubblewrap")
+    kill = "import os; os.system('kill -9 1'); os.kill(1, 15); result = os.getpid()"
+    assert await probe.run(kill) == 1
+    assert await probe.run("result = 1 + 1") == 2
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
