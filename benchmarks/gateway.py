@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks import kernels
 from benchmarks.plain_http import Address, Connection
 
+STOP_SECONDS = 60.0
 START_SECONDS = 900.0
 """The first start on a machine installs the kernel environment."""
 
@@ -73,8 +74,17 @@ def running(**settings: str) -> Iterator[Gateway]:
             e.add_note(f"The gateway's log:\n{log.read_text()[-8000:]}")
             raise
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Asks a server to end, and makes it end when it does not."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _url(process: subprocess.Popen[bytes], log: Path) -> str:

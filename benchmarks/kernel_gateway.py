@@ -8,7 +8,6 @@ server's side is its own affair.
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -25,6 +24,7 @@ import msgspec
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from benchmarks import direct
+from benchmarks.gateway import stop
 from benchmarks.plain_http import Address, Connection
 
 REQUIREMENT = "jupyter-kernel-gateway==3.0.1"
@@ -99,8 +99,7 @@ def running(*flags: str) -> Iterator[KernelGateway]:
             _wait_for_answer(server, process, log)
             yield server
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            stop(process)
 
 
 def _wait_for_answer(server: KernelGateway, process: subprocess.Popen[bytes], log: Path) -> None:

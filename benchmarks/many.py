@@ -18,6 +18,8 @@ from benchmarks.plain_http import AsyncConnection
 from interpreter import AsyncClient
 
 CODE = "1+1"
+ROUND_SECONDS = 300.0
+"""A round that takes longer has lost a kernel."""
 Run = Callable[[], Awaitable[object]]
 
 
@@ -71,5 +73,6 @@ async def _rate(runs: Sequence[Run], cells: int) -> float:
             await run()
 
     start = time.perf_counter()
-    await asyncio.gather(*(loop(run) for run in runs))
+    async with asyncio.timeout(ROUND_SECONDS):
+        await asyncio.gather(*(loop(run) for run in runs))
     return len(runs) * cells / (time.perf_counter() - start)

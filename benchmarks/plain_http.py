@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 END = b"\r\n\r\n"
+ANSWER_SECONDS = 300.0
 
 
 class Address:
@@ -41,7 +42,7 @@ class Connection:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.socket = socket.create_connection((address.host, address.port))
+        self.socket = socket.create_connection((address.host, address.port), ANSWER_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, request: bytes) -> Any:

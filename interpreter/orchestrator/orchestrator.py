@@ -235,6 +235,3 @@ class Orchestrator:
             events, wait = EventLog(session_id, self._store, lambda n: None, last_seq), False
         async for rows in events.follow(after, execution_id=execution_id, wait=wait):
             yield rows
-
-    async def spares_ready(self) -> None:
-        await self._spares.wait()

@@ -24,7 +24,6 @@ from interpreter.models import (
     EventType,
     ExecutionCreate,
     ExecutionStatus,
-    Limits,
     Session,
     SessionCreate,
     SessionState,
@@ -118,7 +117,7 @@ class LiveSession:
         self.events.record()
         link = await self._connect(received)
         names = {str(info.get("kernel")) for info in link.wire.streams.values()}
-        numbers = [int(name[1:]) for name in names if name[1:].isdecimal()]
+        numbers = [int(name[1:]) for name in names if name[1:].isdecimal() and len(name) < 12]
         self._kernel_number = max(numbers, default=0)
         kernel = KernelConnection(link, f"k{self._kernel_number}", self.cells)
         self._oom_kills = await self._runtime.out_of_memory(self.sandbox)
@@ -412,7 +411,7 @@ def sandbox_of(record: SessionRecord) -> Sandbox:
     return Sandbox(
         id=record.sandbox_id or record.id,
         environment=record.environment,
-        limits=record.limits if isinstance(record.limits, Limits) else Limits(),
+        limits=record.limits,
         isolation=record.isolation,
         limits_enforced_by=record.limits_enforced_by,
         handle=record.handle,

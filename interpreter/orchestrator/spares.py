@@ -72,15 +72,6 @@ class Spares:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    @property
-    def count(self) -> int:
-        return len(self._ready)
-
-    async def wait(self) -> None:
-        """Returns when every spare is ready."""
-        while self._filling is not None:
-            await asyncio.shield(self._filling)
-
     async def close(self) -> None:
         self._closed = True
         if self._filling is not None:

@@ -154,8 +154,9 @@ def _configure(connection: sqlite3.Connection) -> None:
     if mode != "wal":
         raise OSError("its file system does not offer write-ahead logging")
     connection.execute("PRAGMA synchronous = NORMAL")
-    # A checkpoint, with its fsync, for every 16 MB; and no log above 64 MB is kept for reuse.
-    connection.execute("PRAGMA wal_autocheckpoint = 4000")
+    # The writer checkpoints when it has nothing else to do; a flood of 256 MB has it do so at once.
+    # No log above 64 MB is kept for reuse.
+    connection.execute("PRAGMA wal_autocheckpoint = 64000")
     connection.execute("PRAGMA journal_size_limit = 67108864")
     connection.execute("PRAGMA cache_size = -8000")
 

@@ -20,7 +20,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import structlog
@@ -33,6 +33,7 @@ log = structlog.get_logger(__name__)
 
 GATHER_SECONDS = 0.01
 GATHER_BYTES = 512 * 1024
+IDLE_SECONDS = 1.0
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
 
@@ -76,6 +77,7 @@ class Writer:
         self._closing = threading.Event()
         self._ended = False
         self._may_reclaim = True
+        self._log_has_grown = False
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
@@ -117,13 +119,17 @@ class Writer:
         while not self._ended:
             if self._may_reclaim and self._queue.empty():
                 self._reclaim()
-            else:
-                self._write_waiting()
+                continue
+            try:
+                self._write(self._queue.get(timeout=IDLE_SECONDS if self._log_has_grown else None))
+            except Empty:
+                self._checkpoint()
         self._connection.close()
 
-    def _write_waiting(self) -> None:
+    def _write(self, writes: list[Write] | None) -> None:
         batch: list[Write] = []
-        self._add(self._queue.get(), batch)
+        self._add(writes, batch)
+        self._log_has_grown = True
         outcomes = self._commit_patiently(batch)
         self._may_reclaim |= any(write.frees_space for write in batch)
         _answer(outcomes)
@@ -192,6 +198,12 @@ class Writer:
     def _apply(self, write: Write) -> None:
         for statement, rows in write.steps:
             self._connection.executemany(statement, rows)
+
+    def _checkpoint(self) -> None:
+        """Takes the write-ahead log over into the file, while nobody waits for a write."""
+        self._log_has_grown = False
+        with suppress(sqlite3.Error):  # there will be another time
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _reclaim(self) -> None:
         try:
