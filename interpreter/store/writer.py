@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 GATHER_SECONDS = 0.01
 GATHER_BYTES = 512 * 1024
-IDLE_SECONDS = 1.0
+IDLE_SECONDS = 0.25
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
 
