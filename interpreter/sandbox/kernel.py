@@ -69,6 +69,10 @@ def run(connection_file: str, workspace: str, stderr: int) -> None:
     app = ForkedKernelApp.instance(config=config)
     app.initialize([])
     threads.keep_context()
+    if app.shell is not None:
+        # IPython keeps a copy of all that is ever printed, for %notebook: that fills the memory of a
+        # session that prints much, and the gateway records it anyway.
+        app.shell._tee = lambda channel: contextlib.nullcontext()
     if app.shell is not None and "matplotlib.pyplot" in sys.modules:
         # pyplot was imported before there was a shell to tell, so tell it now.
         app.shell.enable_matplotlib("inline")

@@ -123,6 +123,11 @@ def test_a_reader_that_stands_still_delays_nobody(http: httpx.Client, session: s
     assert received >= 30_000 * 999, "and then it gets everything"
 
 
+def test_what_was_printed_does_not_stay_in_the_kernels_memory(run: Any) -> None:
+    run("print('x' * 10_000_000)")
+    assert run("sum(len(str(o)) for o in get_ipython().history_manager.outputs.values())")["text"] == "0"
+
+
 def test_an_image_over_the_limit_is_left_out_with_a_note(run: Any) -> None:
     code = "from IPython.display import display\ndisplay({'image/png': 'A' * 100_000, 'text/plain': 'pic'}, raw=True)"
     result = run(code, max_output_bytes=20_000)
