@@ -19,7 +19,7 @@ from ipykernel import iostream
 from ipykernel.kernelapp import IPKernelApp
 from traitlets.config import Config
 
-from interpreter.sandbox import interrupts, threads
+from interpreter.sandbox import interrupts, outstream, threads
 
 IOPUB_QUEUE = 8
 """Messages the IOPub socket holds before it blocks; each is bounded by `outstream.PIECE`."""
@@ -69,6 +69,7 @@ def run(connection_file: str, workspace: str, stderr: int) -> None:
     app = ForkedKernelApp.instance(config=config)
     app.initialize([])
     threads.keep_context()
+    outstream.watch_forks()
     if app.shell is not None:
         # IPython keeps a copy of all that is ever printed, for %notebook: that fills the memory of a
         # session that prints much, and the gateway records it anyway.

@@ -21,13 +21,15 @@ class BoundedOutStream(OutStream):
     """An OutStream with bounded messages and back-pressure."""
 
     flush_interval = 0.05
+    in_child = False
+    """Whether this process was forked from the kernel; asking for the pid each time costs more."""
 
     _pending = 0
     _last_key: tuple[Any, frozenset[Any]] = (None, frozenset())
     _previous: threading.Event | None = None
 
     def write(self, string: str) -> int | None:  # type: ignore[override]
-        if not isinstance(string, str) or self.echo is not None or os.getpid() != self._master_pid:
+        if not isinstance(string, str) or self.echo is not None or self.in_child:
             return super().write(string)
         if self.pub_thread is None:
             raise ValueError("I/O operation on closed file")
@@ -76,3 +78,8 @@ class BoundedOutStream(OutStream):
         if previous is not None:
             while not previous.wait(1.0) and thread.thread.is_alive():
                 pass
+
+
+def watch_forks() -> None:
+    """Called in the kernel's process: its children are to print in ipykernel's own, slower way."""
+    os.register_at_fork(after_in_child=lambda: setattr(BoundedOutStream, "in_child", True))

@@ -74,6 +74,17 @@ def test_output_of_child_processes_and_of_c_code_is_captured(run: Any) -> None:
     assert "child" in streams.get("stdout", "") or "child" in result["text"]
 
 
+def test_a_forked_process_prints_into_its_cell(run: Any) -> None:
+    code = (
+        "import multiprocessing, time\n"
+        "p = multiprocessing.get_context('fork').Process(target=print, args=('from the child',))\n"
+        "p.start(); p.join(); time.sleep(0.3); print('from the parent')"
+    )
+    text = run(code)["text"]
+    assert "from the child" in text
+    assert "from the parent" in text
+
+
 def test_an_error_has_a_clean_traceback(run: Any) -> None:
     result = run("def f():\n    return 1/0\nf()")
     assert result["status"] == "error"
