@@ -39,26 +39,27 @@ class Kernel(NamedTuple):
 
 @contextmanager
 def running(count: int = 1) -> Iterator[list[Kernel]]:
-    """That many kernels."""
+    """That many kernels, each from a zygote of its own, as those of sessions are."""
     with tempfile.TemporaryDirectory(prefix="interpreter-bench-") as folder, ExitStack() as stack:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        stack.enter_context(ours)
-        zygote = _zygote(folder, theirs)
-        stack.callback(zygote.wait)
-        stack.callback(zygote.kill)
-        started = []
-        for number in range(count):
-            file = os.path.join(folder, f"{number}.json")
-            write_connection_file(file, transport="ipc", ip=os.path.join(folder, f"k{number}"))
-            request = {"kernel": str(number), "connection_file": file, "workspace": folder}
-            socket.send_fds(ours, [json.dumps(request).encode()], [sys.stderr.fileno()])
-            answer = ours.recv(64 * 1024)
-            if not answer:
-                raise RuntimeError("the zygote ended")
-            pid = json.loads(answer)["pid"]
-            stack.callback(os.killpg, pid, signal.SIGKILL)
-            started.append(Kernel(pid, file))
-        yield started
+        yield [_kernel(folder, number, stack) for number in range(count)]
+
+
+def _kernel(folder: str, number: int, stack: ExitStack) -> Kernel:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    stack.enter_context(ours)
+    zygote = _zygote(folder, theirs)
+    stack.callback(zygote.wait)
+    stack.callback(zygote.kill)
+    file = os.path.join(folder, f"{number}.json")
+    write_connection_file(file, transport="ipc", ip=os.path.join(folder, f"k{number}"))
+    request = {"kernel": str(number), "connection_file": file, "workspace": folder}
+    socket.send_fds(ours, [json.dumps(request).encode()], [sys.stderr.fileno()])
+    answer = ours.recv(64 * 1024)
+    if not answer:
+        raise RuntimeError("the zygote ended")
+    pid = json.loads(answer)["pid"]
+    stack.callback(os.killpg, pid, signal.SIGKILL)
+    return Kernel(pid, file)
 
 
 def _zygote(folder: str, channel: socket.socket) -> subprocess.Popen[bytes]:

@@ -1,7 +1,7 @@
 """The ZMQ channels of one kernel, seen from the kernel host.
 
-Messages pass through unparsed. When the kernel is gone, everything it had sent is still read:
-a socket monitor tells when the last byte of a connection has been taken in.
+Messages pass through unparsed. A channel that is not read makes the kernel wait. When the
+kernel is gone, everything it had sent is still read, up to the end of the connection.
 """
 
 from __future__ import annotations
@@ -11,95 +11,149 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterator
 from typing import Any
 
-import zmq
-from zmq.utils.monitor import parse_monitor_message
+from interpreter.sandbox.zmtp import SUBSCRIBE_TO_ALL, Peer, ProtocolError, encode
 
 NAMES = ("shell", "iopub", "stdin", "control")
 _PORTS = {"shell": 1, "iopub": 2, "stdin": 3, "hb": 4, "control": 5}
-_TYPES = {"shell": zmq.DEALER, "iopub": zmq.SUB, "stdin": zmq.DEALER, "control": zmq.DEALER}
-RECONNECT_MS = 2
-RECEIVE_QUEUE = 8
+CHUNK = 256 * 1024
+CONNECT_SECONDS = 0.1
+"""On a loopback interface; a unix socket answers at once."""
+
+
+class Channel:
+    """One connection to a kernel: made as soon as the kernel listens, used once."""
+
+    def __init__(self, family: int, address: Any, peer: Peer) -> None:
+        self.ended = False
+        """Whether the connection was there and is gone; nothing more can come."""
+        self.socket: socket.socket | None = None
+        self._family = family
+        self._address = address
+        self._peer = peer
+        self._unsent = bytearray(peer.hello)
+        self._later = bytearray()
+        """What is sent when the kernel is ready for it."""
+
+    def connect(self) -> bool:
+        """Returns whether the kernel listens by now."""
+        sock = socket.socket(self._family)
+        try:
+            sock.settimeout(CONNECT_SECONDS)
+            sock.connect(self._address)
+            if self._family == socket.AF_INET and sock.getsockname() == sock.getpeername():
+                raise OSError  # nobody listens, and the system gave us the very port we wanted
+            sock.setblocking(False)
+        except OSError:
+            sock.close()
+            return False
+        self.socket = sock
+        self.flush()
+        return True
+
+    def read(self) -> list[list[bytes]] | None:
+        """The messages that some bytes brought, maybe none; None when there are no bytes now."""
+        if self.socket is None or self.ended:
+            return None
+        try:
+            data = self.socket.recv(CHUNK)
+        except BlockingIOError:
+            return None
+        except OSError:
+            data = b""
+        if data:
+            with contextlib.suppress(ProtocolError):
+                messages = self._peer.receive(data)
+                if self._later and self._peer.ready:
+                    self._unsent += self._later
+                    self._later.clear()
+                    self.flush()
+                return messages
+        self.ended = True
+        return None
+
+    def send(self, parts: list[bytes]) -> None:
+        if self._peer.ready:
+            self._unsent += encode(parts)
+            self.flush()
+        else:
+            self._later += encode(parts)
+
+    def flush(self) -> None:
+        """Sends what the kernel takes now."""
+        if self.socket is None:
+            return
+        try:
+            while self._unsent:
+                del self._unsent[: self.socket.send(self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._unsent.clear()  # its end is noticed when it is read
+
+    @property
+    def halfway(self) -> bool:
+        """Whether a message has begun to arrive."""
+        return self._peer.halfway
+
+    @property
+    def waits_to_send(self) -> bool:
+        return bool(self._unsent)
+
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
 
 
 class Channels:
-    """Connected sockets, the connection file they belong to, and whether they are drained."""
+    """All channels of a kernel, and the connection file that tells the kernel of them."""
 
-    def __init__(self, context: zmq.Context[Any], directory: str, transport: str = "ipc") -> None:
+    def __init__(self, directory: str, transport: str = "ipc") -> None:
         # No signature: whoever can reach these sockets is the same user in the same sandbox.
         os.mkdir(directory, 0o700)
-        self.directory = directory
+        self._directory = directory
         self.connection_file = os.path.join(directory, "connection.json")
-        if transport == "ipc":
-            ip, ports, separator = os.path.join(directory, "c"), _PORTS, "-"
-        else:
-            ip, ports, separator = "127.0.0.1", free_ports(), ":"
+        ports = _PORTS if transport == "ipc" else free_ports()
+        ip = os.path.join(directory, "c") if transport == "ipc" else "127.0.0.1"
         with open(self.connection_file, "w") as file:
             named = {f"{name}_port": port for name, port in ports.items()}
             scheme = {"key": "", "signature_scheme": "hmac-sha256"}
             json.dump({"transport": transport, "ip": ip, **scheme, **named}, file)
+        # input() asks the identity that sent the request, so all channels share one.
         identity = secrets.token_hex(8).encode()
-        self.sockets: dict[str, zmq.Socket[bytes]] = {}
-        self.monitors: dict[str, zmq.Socket[bytes]] = {}
-        self._connected: set[str] = set()
+        self._channels: dict[str, Channel] = {}
         for name in NAMES:
-            sock = context.socket(_TYPES[name])
-            sock.linger = 0
-            sock.reconnect_ivl = RECONNECT_MS
-            sock.reconnect_ivl_max = 50
-            sock.sndhwm = 0
-            if name == "iopub":
-                # A short queue here makes a kernel wait that prints more than is taken.
-                sock.rcvhwm = RECEIVE_QUEUE
-                sock.subscribe(b"")
+            peer = Peer(b"SUB") if name == "iopub" else Peer(b"DEALER", identity)
+            if transport == "ipc":
+                self._channels[name] = Channel(socket.AF_UNIX, f"{ip}-{ports[name]}", peer)
             else:
-                # input() asks the identity that sent the request, so all channels share one.
-                sock.identity = identity
-            events = zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED
-            self.monitors[name] = sock.get_monitor_socket(events)
-            sock.connect(f"{transport}://{ip}{separator}{ports[name]}")
-            self.sockets[name] = sock
+                self._channels[name] = Channel(socket.AF_INET, (ip, ports[name]), peer)
+        self._channels["iopub"].send([SUBSCRIBE_TO_ALL])
 
-    def read(self, name: str) -> Iterator[list[bytes]]:
-        """The messages that are there now."""
-        sock = self.sockets[name]
-        while True:
-            try:
-                yield sock.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
+    def __getitem__(self, name: str) -> Channel:
+        return self._channels[name]
 
-    def send(self, name: str, parts: list[bytes]) -> None:
-        self.sockets[name].send_multipart(parts)
+    def connect(self) -> list[str]:
+        """Connects those that can be and are not yet, and names them."""
+        waiting = [name for name, channel in self._channels.items() if channel.socket is None]
+        return [name for name in waiting if self._channels[name].connect()]
 
-    def read_monitor(self, name: str) -> None:
-        monitor = self.monitors[name]
-        with contextlib.suppress(zmq.Again):
-            while True:
-                event = parse_monitor_message(monitor.recv_multipart(zmq.NOBLOCK))["event"]
-                if event == zmq.EVENT_CONNECTED:
-                    self._connected.add(name)
-                else:
-                    self._connected.discard(name)
+    @property
+    def connected(self) -> bool:
+        return all(channel.socket is not None for channel in self._channels.values())
 
+    @property
     def drained(self) -> bool:
-        """Whether nothing more can come: every connection has ended and is read to its end."""
-        for name in NAMES:
-            self.read_monitor(name)
-        if self._connected:
-            return False
-        return not any(sock.poll(0) for sock in self.sockets.values())
+        """Whether nothing more can come: every connection there was is read to its end."""
+        return all(channel.ended or channel.socket is None for channel in self._channels.values())
 
     def close(self) -> None:
-        for name, sock in self.sockets.items():
-            sock.disable_monitor()
-            self.monitors[name].close(linger=0)
-            sock.close(linger=0)
-        for entry in os.listdir(self.directory):
-            os.unlink(os.path.join(self.directory, entry))
-        os.rmdir(self.directory)
+        for channel in self._channels.values():
+            channel.close()
+        for entry in os.listdir(self._directory):
+            os.unlink(os.path.join(self._directory, entry))
+        os.rmdir(self._directory)
 
 
 def free_ports() -> dict[str, int]:

@@ -8,8 +8,10 @@ stops reading, so that the kernel waits. It goes on when the gateway is away.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
+import math
 import os
 import select
 import signal
@@ -18,8 +20,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-
-import zmq
 
 from interpreter.link.frames import FrameError
 from interpreter.link.wire import CONTROL, Connected, Message, Opened, Oversized, Wire
@@ -30,9 +30,16 @@ from interpreter.sandbox.settings import Settings
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 CHUNK = 256 * 1024
+CONNECT_POLL = 0.002
+"""How often a kernel that starts is asked whether it listens."""
 DYING_POLL = 0.02
 DRAIN_SECONDS = 0.5
 """How long a dead kernel's connections are waited for when they do not end by themselves."""
+HOLD_SECONDS = 0.005
+HOLD_BYTES = 64 * 1024
+"""Output waits this long for more of it, or until it is this much, and so does reading it; the end
+of a cell does not wait. Passing on each message by itself would wake this process and the
+gateway five times each for a short cell."""
 
 
 class Host:
@@ -45,13 +52,14 @@ class Host:
         self._listener.setblocking(False)
         self._connection: socket.socket | None = None
         self._unsent = memoryview(b"")
-        self._context: zmq.Context[Any] = zmq.Context()
         self._kernels: dict[str, Kernel] = {}
         self._streams: dict[int, tuple[str, str]] = {}
         """Link stream → kernel name and channel."""
         self._epoll = select.epoll()
         self._on_ready: dict[int, Callable[[], None]] = {}
         self._waits_to_send = False
+        self._flush_at = math.inf
+        self._held = 0
         self._commands = {"start": self._start_kernel, "signal": self._signal_kernel}
 
     def run(self) -> None:
@@ -59,6 +67,9 @@ class Host:
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
         # Cells run as the same user: without this they could read this process's memory.
         libc.prctl(PR_SET_DUMPABLE, 0)
+        with contextlib.suppress(OSError):
+            # Work that does not interrupt the gateway's when there are more sandboxes than cores.
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         self._launcher = Launcher(self._settings)
         children, wakeup = socket.socketpair()
         for end in (children, wakeup):
@@ -71,17 +82,36 @@ class Host:
         self._watch(self._listener.fileno(), self._accept)
         self._watch(self._launcher.channel.fileno(), self._launched)
         while True:
-            dying = any(kernel.status is not None for kernel in self._kernels.values())
-            for fd, _ in self._epoll.poll(DYING_POLL if dying else None):
+            for fd, _ in self._epoll.poll(self._patience()):
                 # One callback can end what another descriptor belonged to.
                 if on_ready := self._on_ready.get(fd):
                     on_ready()
             for kernel in list(self._kernels.values()):
                 if kernel.status is not None:
                     self._finish(kernel)
+                elif not kernel.channels.connected:
+                    self._connect(kernel)
                 else:
                     self._resume(kernel)
-            self._flush()
+            if time.monotonic() >= self._flush_at:
+                for kernel in self._kernels.values():
+                    self._wake(kernel)
+                self._flush()
+
+    def _patience(self) -> float | None:
+        """How long to wait for something to happen."""
+        kernels = self._kernels.values()
+        longest = math.inf
+        if any(kernel.status is not None for kernel in kernels):
+            longest = DYING_POLL
+        if any(not kernel.channels.connected for kernel in kernels):
+            longest = CONNECT_POLL
+        if self._flush_at != math.inf:
+            longest = min(longest, max(0.0, self._flush_at - time.monotonic()))
+        return None if longest == math.inf else longest
+
+    def _flush_soon(self, seconds: float = 0.0) -> None:
+        self._flush_at = min(self._flush_at, time.monotonic() + seconds)
 
     def _watch(self, fd: int, on_ready: Callable[[], None], events: int = select.EPOLLIN) -> None:
         self._on_ready[fd] = on_ready
@@ -104,8 +134,14 @@ class Host:
             self._disconnect()
         connection.setblocking(False)
         self._connection = connection
-        self._watch(connection.fileno(), lambda: self._receive(connection))
+        self._watch(connection.fileno(), lambda: self._talk(connection))
         self._wire.connect()
+
+    def _talk(self, connection: socket.socket) -> None:
+        """The gateway sent something, or takes something again."""
+        self._receive(connection)
+        if self._waits_to_send or self._held == 0:
+            self._flush_soon()
 
     def _receive(self, connection: socket.socket) -> None:
         while True:
@@ -140,6 +176,7 @@ class Host:
 
     def _flush(self) -> None:
         connection = self._connection
+        self._flush_at, self._held = math.inf, 0
         if connection is None:
             return
         try:
@@ -170,9 +207,7 @@ class Host:
             name, channel = self._streams[event.stream]
             target = self._kernels.get(name)
             if target is not None:
-                target.channels.send(channel, event.parts)
-                # Sending takes in what ZMQ has to tell, so it will not tell it again.
-                self._relay(target, channel)
+                self._send(target, channel, event.parts)
         elif isinstance(event, Message) and event.stream == CONTROL:
             command = json.loads(event.parts[0])
             do = self._commands.get(command.get("do"))
@@ -188,6 +223,7 @@ class Host:
 
     def _answer(self, command: dict[str, Any], **values: Any) -> None:
         self._wire.send_json({"id": command.get("id"), **values})
+        self._flush_soon()
 
     # -- commands
 
@@ -196,7 +232,7 @@ class Host:
         streams = {channel: i for i, (kernel, channel) in self._streams.items() if kernel == name}
         if name in self._kernels or set(streams) != set(NAMES):
             raise ValueError(f"kernel {name} cannot be started")
-        kernel = Kernel(name, streams, self._context, self._settings)
+        kernel = Kernel(name, streams, self._settings)
         self._kernels[name] = kernel
         kernel.start_command = command
         if self._settings.argv is None:
@@ -207,15 +243,6 @@ class Host:
         else:
             self._launcher.spawn(kernel)
             self._answer(command, pid=kernel.pid)
-        for name, sock in kernel.channels.sockets.items():
-            # ZMQ signals on its descriptor when there is something new, and only then.
-            relay = partial(self._relay, kernel, name)
-            self._watch(sock.FD, relay, select.EPOLLIN | select.EPOLLET)
-            monitor = kernel.channels.monitors[name]
-            read = partial(kernel.channels.read_monitor, name)
-            self._watch(monitor.FD, read, select.EPOLLIN | select.EPOLLET)
-            relay()
-            read()
         self._watch(kernel.stderr, kernel.read_stderr)
 
     def _renew_launcher(self) -> None:
@@ -255,23 +282,84 @@ class Host:
 
     # -- kernels
 
-    def _relay(self, kernel: Kernel, channel: str) -> None:
-        """Passes on what a kernel sent, as long as not too much of it is unacknowledged."""
-        stream = kernel.streams[channel]
-        if not self._wire.writable(stream):
-            kernel.stalled.add(channel)
+    def _connect(self, kernel: Kernel) -> None:
+        for name in kernel.channels.connect():
+            sock = kernel.channels[name].socket
+            assert sock is not None
+            self._watch(sock.fileno(), partial(self._exchange, kernel, name))
+            self._choose_events(kernel, name)
+
+    def _exchange(self, kernel: Kernel, name: str) -> None:
+        """A kernel sent something, or takes something again."""
+        if name != "iopub":
+            self._wake(kernel)  # what was shown before a reply or a question goes before it
+        channel = kernel.channels[name]
+        if channel.waits_to_send:
+            channel.flush()
+        self._relay(kernel, name)
+        self._choose_events(kernel, name)
+
+    def _send(self, kernel: Kernel, name: str, parts: list[bytes]) -> None:
+        channel = kernel.channels[name]
+        channel.send(parts)
+        if channel.waits_to_send:
+            self._choose_events(kernel, name)
+        if name == "shell":
+            self._rest(kernel)
+
+    def _rest(self, kernel: Kernel) -> None:
+        """Leaves the kernel's output alone for a moment, so that it is read in one go."""
+        self._flush_soon(HOLD_SECONDS)
+        if not kernel.resting:
+            kernel.resting = True
+            self._choose_events(kernel, "iopub")
+
+    def _wake(self, kernel: Kernel) -> None:
+        if kernel.resting:
+            kernel.resting = False
+            self._exchange(kernel, "iopub")
+
+    def _choose_events(self, kernel: Kernel, name: str) -> None:
+        channel = kernel.channels[name]
+        if channel.socket is None:
             return
-        for parts in kernel.channels.read(channel):
-            self._wire.send(stream, parts)
-            if not self._wire.writable(stream):
-                kernel.stalled.add(channel)
+        fd = channel.socket.fileno()
+        if channel.ended:
+            if fd in self._on_ready:
+                self._forget(fd)
+            return
+        resting = name in kernel.stalled or (name == "iopub" and kernel.resting)
+        reading = 0 if resting else select.EPOLLIN
+        self._epoll.modify(fd, reading | (select.EPOLLOUT if channel.waits_to_send else 0))
+
+    def _relay(self, kernel: Kernel, name: str) -> None:
+        """Passes on what a kernel sent, as long as not too much of it is unacknowledged."""
+        stream, channel = kernel.streams[name], kernel.channels[name]
+        while self._wire.writable(stream):
+            messages = channel.read()
+            if messages is None:
                 return
+            for parts in messages:
+                self._wire.send(stream, parts)
+                self._held += sum(map(len, parts))
+                if name == "iopub":
+                    kernel.idle = says_idle(parts)
+            # A cell has ended when it is idle and its reply is there, in either order.
+            if kernel.idle or name in ("stdin", "control") or self._held >= HOLD_BYTES:
+                self._flush_soon()
+            elif name == "shell":
+                kernel.resting = False
+                self._choose_events(kernel, "iopub")
+                self._flush_soon(HOLD_SECONDS)
+            elif not channel.halfway:
+                self._rest(kernel)
+        kernel.stalled.add(name)
 
     def _resume(self, kernel: Kernel) -> None:
         """Goes on reading where the gateway has acknowledged enough."""
-        for channel in [c for c in kernel.stalled if self._wire.writable(kernel.streams[c])]:
-            kernel.stalled.discard(channel)
-            self._relay(kernel, channel)
+        for name in [c for c in kernel.stalled if self._wire.writable(kernel.streams[c])]:
+            kernel.stalled.discard(name)
+            self._exchange(kernel, name)
 
     def _reap(self) -> None:
         """Takes in every child that ended: kernels, and orphans of theirs."""
@@ -297,22 +385,25 @@ class Host:
     def _finish(self, kernel: Kernel) -> None:
         """Closes a dead kernel's streams once everything it sent is on its way."""
         kernel.read_stderr()
-        channels = kernel.channels
         for name in NAMES:
-            stream = kernel.streams[name]
-            while self._wire.writable(stream):
-                parts = next(channels.read(name), None)
-                if parts is None:
-                    break
-                self._wire.send(stream, parts)
+            kernel.stalled.discard(name)
+            self._exchange(kernel, name)
         late = time.monotonic() - kernel.ended_at > DRAIN_SECONDS
-        if not channels.drained() and not (late and kernel.idle_drain()):
+        if kernel.stalled or not (kernel.channels.drained or late):
             return
-        for sock in (*channels.sockets.values(), *channels.monitors.values()):
-            self._forget(sock.FD)
+        for name in NAMES:
+            sock = kernel.channels[name].socket
+            if sock is not None and sock.fileno() in self._on_ready:
+                self._forget(sock.fileno())
         self._forget(kernel.stderr)
         del self._kernels[kernel.name]
         for stream in kernel.streams.values():
             self._streams.pop(stream, None)
             self._wire.close(stream, kernel.exit_report())
         kernel.close()
+        self._flush_soon()
+
+
+def says_idle(parts: list[bytes]) -> bool:
+    """A guess at what an IOPub message says, good enough to know whether to hurry."""
+    return len(parts[-1]) < 100 and b'"idle"' in parts[-1]

@@ -66,6 +66,9 @@ def run(connection_file: str, workspace: str, stderr: int) -> None:
     config.IPKernelApp.kernel_class = "interpreter.sandbox.interrupts.InterruptibleKernel"
     config.IPKernelApp.log_level = "CRITICAL"
     config.HistoryManager.enabled = False
+    # ipykernel gives output half a millisecond to overtake the reply; here nobody takes a cell for
+    # ended before its idle status, which comes after all output.
+    config.IPythonKernel._execute_sleep = 0.0
     app = ForkedKernelApp.instance(config=config)
     app.initialize([])
     threads.keep_context()

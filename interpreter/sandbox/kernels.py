@@ -13,8 +13,6 @@ import sys
 import time
 from typing import Any
 
-import zmq
-
 from interpreter.sandbox.channels import Channels
 from interpreter.sandbox.settings import Settings
 
@@ -24,9 +22,7 @@ STDERR_KEPT = 8 * 1024
 class Kernel:
     """One kernel process, its channels, and the last it wrote to its stderr."""
 
-    def __init__(
-        self, name: str, streams: dict[str, int], context: zmq.Context[Any], settings: Settings
-    ) -> None:
+    def __init__(self, name: str, streams: dict[str, int], settings: Settings) -> None:
         self.name = name
         self.streams = streams
         self.start_command: dict[str, Any] = {}
@@ -36,8 +32,12 @@ class Kernel:
         self.attempts = 0
         self.stalled: set[str] = set()
         """Channels that are not read because the gateway has too much to acknowledge."""
+        self.resting = False
+        """Whether its output is left to gather for a moment."""
+        self.idle = False
+        """Whether the last thing it said of itself is that it is idle."""
         directory = os.path.join(settings.scratch, f".k{streams['shell']}")
-        self.channels = Channels(context, directory, settings.transport)
+        self.channels = Channels(directory, settings.transport)
         self.stderr, self.stderr_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         os.set_blocking(self.stderr_end, True)
         self._stderr_tail = b""
@@ -52,10 +52,6 @@ class Kernel:
     def end(self, status: int) -> None:
         self.status = status
         self.ended_at = time.monotonic()
-
-    def idle_drain(self) -> bool:
-        """Whether nothing is waiting, whatever the monitors say."""
-        return not any(sock.poll(0) for sock in self.channels.sockets.values())
 
     def exit_report(self) -> dict[str, Any]:
         assert self.status is not None

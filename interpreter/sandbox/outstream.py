@@ -25,6 +25,7 @@ class BoundedOutStream(OutStream):
     """Whether this process was forked from the kernel; asking for the pid each time costs more."""
 
     _pending = 0
+    _sending = False
     _last_key: tuple[Any, frozenset[Any]] = (None, frozenset())
     _previous: threading.Event | None = None
 
@@ -42,6 +43,21 @@ class BoundedOutStream(OutStream):
             for start in range(0, len(string), PIECE):
                 self._write_piece(string[start : start + PIECE])
         return len(string)
+
+    def flush(self) -> None:
+        """Waits until what was printed is sent; when nothing was, there is nothing to wait for.
+
+        ipykernel flushes four times a cell, and each time would take a turn of the sending thread.
+        """
+        if self._buffers or self._sending or self.echo is not None or self.in_child:
+            super().flush()
+
+    def _flush(self) -> None:
+        self._sending = True
+        try:
+            super()._flush()
+        finally:
+            self._sending = False
 
     def _write_piece(self, string: str) -> None:
         try:
