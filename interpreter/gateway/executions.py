@@ -53,7 +53,9 @@ async def run_cell(call: ApiHandler) -> Any:
         call.set_status(202)
         call.finish_json(cell.model())
         return None
-    return await asyncio.shield(cell.done)
+    cell.answer = call.answer
+    await asyncio.shield(cell.done)
+    return None
 
 
 async def list_executions(call: ApiHandler) -> Any:

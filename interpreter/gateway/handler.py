@@ -115,8 +115,7 @@ class ApiHandler(RequestHandler):
         self.path = path
         answer = await operation.function(self)
         if answer is not None:
-            self.set_status(next(iter(operation.answers)))
-            self.finish_json(answer)
+            self.answer(answer)
         elif not self._finished and None in operation.answers.values():
             self.set_status(204)
             self.clear_header("Content-Type")
@@ -124,6 +123,12 @@ class ApiHandler(RequestHandler):
 
     get = post = put = patch = delete = _run
     head = options = _run
+
+    def answer(self, answer: Any) -> None:
+        """Answers with success."""
+        assert self.operation is not None
+        self.set_status(next(iter(self.operation.answers)))
+        self.finish_json(answer)
 
     def finish_json(self, answer: Any) -> None:
         self.finish(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))

@@ -111,7 +111,7 @@ class KernelConnection:
             "allow_stdin": allow_stdin,
             "stop_on_error": False,
         }
-        self._send("shell", "execute_request", content, id)
+        self._send("shell", "execute_request", content, id, now=True)
 
     def answer_input(self, value: str) -> None:
         self._send("stdin", "input_reply", {"status": "ok", "value": value})
@@ -129,9 +129,17 @@ class KernelConnection:
         if self.exit is None:
             await self._link.command("signal", kernel=self.name, signal=int(number))
 
-    def _send(self, channel: str, type: str, content: dict[str, Any], msg_id: str | None = None) -> None:
+    def _send(
+        self,
+        channel: str,
+        type: str,
+        content: dict[str, Any],
+        msg_id: str | None = None,
+        *,
+        now: bool = False,
+    ) -> None:
         if channel not in self._closed:
-            self._link.send(self._streams[channel], messages.build(type, content, msg_id))
+            self._link.send(self._streams[channel], messages.build(type, content, msg_id), now=now)
 
     def _handler(self, channel: str) -> Callable[[Incoming], None]:
         def handle(event: Incoming) -> None:

@@ -131,12 +131,16 @@ class Link(asyncio.Protocol):
     def forget(self, stream: int) -> None:
         self._handlers.pop(stream, None)
 
-    def send(self, stream: int, parts: Sequence[bytes]) -> None:
+    def send(self, stream: int, parts: Sequence[bytes], *, now: bool = False) -> None:
+        """Sends a message with the others of this turn of the loop, or `now`."""
         if not self.wire.writable(stream):
             self._break("the sandbox does not acknowledge what it is sent")
             return
         self.wire.send(stream, parts)
-        self._schedule_flush()
+        if now:
+            self._write()
+        else:
+            self._schedule_flush()
 
     def handled(self, number: int) -> None:
         self.wire.handled(number)
@@ -222,5 +226,8 @@ class Link(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flush_scheduled = False
+        self._write()
+
+    def _write(self) -> None:
         if self._transport is not None and (data := self.wire.take()):
             self._transport.write(data)

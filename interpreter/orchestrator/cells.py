@@ -21,7 +21,7 @@ from interpreter.errors import InputNotExpected, QueueFull
 from interpreter.kernel.connection import KernelConnection
 from interpreter.kernel.messages import KernelMessage
 from interpreter.kernel.translate import translate, translate_oversized
-from interpreter.models import EventType, ExecutionCreate, ExecutionStatus, Limits
+from interpreter.models import EventType, ExecutionCreate, ExecutionStatus, Limits, to_json
 from interpreter.orchestrator import policy
 from interpreter.orchestrator.cell import Cell, request_facts
 from interpreter.orchestrator.events import EventLog
@@ -84,11 +84,13 @@ class Cells:
             raise QueueFull(f"{len(self._queue)} cells are queued in this session, and no more may be.")
         cell = Cell(PREFIX + secrets.token_hex(8), self._session_id, request, timeout, limit)
         self._history.add(cell)
+        self._queue.append(cell)
+        started = self._start_next()
         facts = {"status": "queued", "request": request_facts(request)}
         self._events.append(EventType.status, cell.id, facts)
-        self._queue.append(cell)
-        self._pump()
-        if cell.status is ExecutionStatus.queued:
+        if started is not None:
+            self._record_start(started)
+        else:
             self._history.save(cell)
         return cell
 
@@ -161,18 +163,25 @@ class Cells:
     # -- running
 
     def _pump(self) -> None:
-        if self._current is None and self._queue and self._kernel is not None:
-            cell = self._current = self._queue.popleft()
-            cell.start()
-            self._on_activity(True)
-            self._events.append(
-                EventType.status, cell.id, {"status": "running", "code": cell.request.code}
-            )
-            self._history.save(cell)
-            self._set_timer(cell, cell.timeout, self._timed_out)
-            self._send(cell)
+        if (started := self._start_next()) is not None:
+            self._record_start(started)
         elif self._current is None and not self._queue:
             self._on_activity(False)
+
+    def _start_next(self) -> Cell | None:
+        """Sends the next cell to the kernel if it has none; recording it can wait until it is sent."""
+        if self._current is not None or not self._queue or self._kernel is None:
+            return None
+        cell = self._current = self._queue.popleft()
+        cell.start()
+        self._send(cell)
+        return cell
+
+    def _record_start(self, cell: Cell) -> None:
+        self._on_activity(True)
+        self._events.append(EventType.status, cell.id, {"status": "running", "code": cell.request.code})
+        self._history.save(cell)
+        self._set_timer(cell, cell.timeout, self._timed_out)
 
     def _send(self, cell: Cell) -> None:
         assert self._kernel is not None
@@ -241,7 +250,10 @@ class Cells:
 
     def _finish(self, cell: Cell, status: ExecutionStatus, reason: str | None) -> None:
         cell.finish(status, reason)
-        encoded = self._history.save(cell)
+        execution = cell.model()
+        encoded = to_json(execution)
+        cell.answer(encoded)
+        self._history.save(cell, execution, encoded)
         data = b'{"execution_id":"%b","execution":%b}' % (cell.id.encode(), encoded)
         self._events.append_encoded(EventType.done, cell.id, data)
         self._history.finished(cell)

@@ -58,12 +58,10 @@ class History:
         """A cell that is queued, running, or ended a short while ago."""
         return self._active.get(execution_id) or self._recent.get(execution_id)
 
-    def save(self, cell: Cell) -> bytes:
-        """Brings the stored execution up to date, and returns it as JSON."""
-        execution = cell.model()
-        encoded = msgspec.json.encode(execution)
+    def save(self, cell: Cell, execution: Execution | None = None, encoded: bytes | None = None) -> None:
+        """Brings the stored execution up to date."""
+        execution = execution or cell.model()
         cell.saved = self._last_save = self._store.save_execution(execution, encoded)
-        return encoded
 
     async def settled(self) -> None:
         """Returns when the store has every execution as it is now."""
