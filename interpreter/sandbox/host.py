@@ -17,29 +17,25 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from interpreter.link.frames import FrameError
-from interpreter.link.wire import CONTROL, Connected, Message, Opened, Oversized, Wire
+from interpreter.link.wire import CONTROL, Event, Message, Opened, Oversized
 from interpreter.sandbox.channels import NAMES
+from interpreter.sandbox.doors import open_door
 from interpreter.sandbox.kernels import Kernel, Launcher
+from interpreter.sandbox.reactor import READ, WRITE, Reactor
 from interpreter.sandbox.settings import Settings
+from interpreter.sandbox.uplink import HOLD_SECONDS, Uplink
 
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
-CHUNK = 256 * 1024
 CONNECT_POLL = 0.002
 """How often a kernel that starts is asked whether it listens."""
 DYING_POLL = 0.02
 DRAIN_SECONDS = 0.5
 """How long a dead kernel's connections are waited for when they do not end by themselves."""
-HOLD_SECONDS = 0.005
-HOLD_BYTES = 64 * 1024
-"""Output waits this long for more of it, or until it is this much, and so does reading it; the end
-of a cell does not wait. Passing on each message by itself would wake this process and the
-gateway five times each for a short cell."""
 
 
 class Host:
@@ -47,19 +43,12 @@ class Host:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._wire = Wire(opens=False, max_message=64 * 1024 * 1024, facts={"pid": os.getpid()})
-        self._listener = socket.socket(fileno=settings.listen_fd)
-        self._listener.setblocking(False)
-        self._connection: socket.socket | None = None
-        self._unsent = memoryview(b"")
+        self._reactor = Reactor()
+        self._uplink = Uplink(open_door(settings), self._reactor, self._handle)
+        self._wire = self._uplink.wire
         self._kernels: dict[str, Kernel] = {}
         self._streams: dict[int, tuple[str, str]] = {}
         """Link stream → kernel name and channel."""
-        self._epoll = select.epoll()
-        self._on_ready: dict[int, Callable[[], None]] = {}
-        self._waits_to_send = False
-        self._flush_at = math.inf
-        self._held = 0
         self._commands = {"start": self._start_kernel, "signal": self._signal_kernel}
 
     def run(self) -> None:
@@ -78,14 +67,10 @@ class Host:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._children = children
-        self._watch(children.fileno(), self._reap)
-        self._watch(self._listener.fileno(), self._accept)
-        self._watch(self._launcher.channel.fileno(), self._launched)
+        self._reactor.watch(children.fileno(), self._reap)
+        self._reactor.watch(self._launcher.channel.fileno(), self._launched)
         while True:
-            for fd, _ in self._epoll.poll(self._patience()):
-                # One callback can end what another descriptor belonged to.
-                if on_ready := self._on_ready.get(fd):
-                    on_ready()
+            self._reactor.turn(self._patience())
             for kernel in list(self._kernels.values()):
                 if kernel.status is not None:
                     self._finish(kernel)
@@ -93,112 +78,24 @@ class Host:
                     self._connect(kernel)
                 else:
                     self._resume(kernel)
-            if time.monotonic() >= self._flush_at:
+            if self._uplink.patience == 0.0:
                 for kernel in self._kernels.values():
                     self._wake(kernel)
-                self._flush()
+                self._uplink.flush()
 
     def _patience(self) -> float | None:
         """How long to wait for something to happen."""
         kernels = self._kernels.values()
-        longest = math.inf
+        longest = self._uplink.patience
         if any(kernel.status is not None for kernel in kernels):
-            longest = DYING_POLL
+            longest = min(longest, DYING_POLL)
         if any(not kernel.channels.connected for kernel in kernels):
-            longest = CONNECT_POLL
-        if self._flush_at != math.inf:
-            longest = min(longest, max(0.0, self._flush_at - time.monotonic()))
+            longest = min(longest, CONNECT_POLL)
         return None if longest == math.inf else longest
-
-    def _flush_soon(self, seconds: float = 0.0) -> None:
-        self._flush_at = min(self._flush_at, time.monotonic() + seconds)
-
-    def _watch(self, fd: int, on_ready: Callable[[], None], events: int = select.EPOLLIN) -> None:
-        self._on_ready[fd] = on_ready
-        self._epoll.register(fd, events)
-
-    def _forget(self, fd: int) -> None:
-        del self._on_ready[fd]
-        self._epoll.unregister(fd)
 
     # -- the link
 
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            return
-        if self._connection is not None:
-            # What an earlier gateway managed to send before it died still counts.
-            self._receive(self._connection)
-            self._disconnect()
-        connection.setblocking(False)
-        self._connection = connection
-        self._watch(connection.fileno(), lambda: self._talk(connection))
-        self._wire.connect()
-
-    def _talk(self, connection: socket.socket) -> None:
-        """The gateway sent something, or takes something again."""
-        self._receive(connection)
-        if self._waits_to_send or self._held == 0:
-            self._flush_soon()
-
-    def _receive(self, connection: socket.socket) -> None:
-        while True:
-            try:
-                data = connection.recv(CHUNK)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            if not data:
-                self._disconnect()
-                return
-            try:
-                for event in self._wire.receive(data):
-                    if isinstance(event, Connected):
-                        continue
-                    self._handle(event)
-                    self._wire.handled(event.number)
-            except FrameError:
-                self._disconnect()
-                return
-            if len(data) < CHUNK:
-                return
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._forget(self._connection.fileno())
-            self._connection.close()
-            self._connection = None
-            self._unsent, self._waits_to_send = memoryview(b""), False
-            self._wire.disconnect()
-
-    def _flush(self) -> None:
-        connection = self._connection
-        self._flush_at, self._held = math.inf, 0
-        if connection is None:
-            return
-        try:
-            while True:
-                if not self._unsent:
-                    data = self._wire.take()
-                    if not data:
-                        break
-                    self._unsent = memoryview(data)
-                sent = connection.send(self._unsent)
-                self._unsent = self._unsent[sent:]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._disconnect()
-            return
-        if bool(self._unsent) != self._waits_to_send:
-            self._waits_to_send = bool(self._unsent)
-            out = select.EPOLLOUT if self._waits_to_send else 0
-            self._epoll.modify(connection.fileno(), select.EPOLLIN | out)
-
-    def _handle(self, event: Any) -> None:
+    def _handle(self, event: Event) -> None:
         if isinstance(event, Opened):
             kernel, channel = event.info.get("kernel"), event.info.get("channel")
             if isinstance(kernel, str) and channel in NAMES:
@@ -212,18 +109,14 @@ class Host:
             command = json.loads(event.parts[0])
             do = self._commands.get(command.get("do"))
             if do is None:
-                self._answer(command, error=f"there is no command {command.get('do')!r}")
+                self._uplink.answer(command, error=f"there is no command {command.get('do')!r}")
                 return
             try:
                 do(command)
             except Exception as e:
-                self._answer(command, error=f"{type(e).__name__}: {e}")
+                self._uplink.answer(command, error=f"{type(e).__name__}: {e}")
         elif isinstance(event, Oversized):
             raise FrameError("a message to the sandbox is over the limit")
-
-    def _answer(self, command: dict[str, Any], **values: Any) -> None:
-        self._wire.send_json({"id": command.get("id"), **values})
-        self._flush_soon()
 
     # -- commands
 
@@ -242,14 +135,14 @@ class Host:
                 self._launcher.fork(kernel)
         else:
             self._launcher.spawn(kernel)
-            self._answer(command, pid=kernel.pid)
-        self._watch(kernel.stderr, kernel.read_stderr)
+            self._uplink.answer(command, pid=kernel.pid)
+        self._reactor.watch(kernel.stderr, kernel.read_stderr)
 
     def _renew_launcher(self) -> None:
-        self._forget(self._launcher.channel.fileno())
+        self._reactor.forget(self._launcher.channel.fileno())
         self._launcher.close()
         self._launcher = Launcher(self._settings)
-        self._watch(self._launcher.channel.fileno(), self._launched)
+        self._reactor.watch(self._launcher.channel.fileno(), self._launched)
 
     def _launched(self) -> None:
         """The zygote's answer: a kernel runs; or its end."""
@@ -267,7 +160,7 @@ class Host:
         if started is not None:
             started.pid = answer["pid"]
             failed = answer["preload_failed"]
-            self._answer(started.start_command, pid=started.pid, preload_failed=failed)
+            self._uplink.answer(started.start_command, pid=started.pid, preload_failed=failed)
 
     def _signal_kernel(self, command: dict[str, Any]) -> None:
         kernel = self._kernels.get(command["kernel"])
@@ -278,7 +171,7 @@ class Host:
                 sent = True
             except ProcessLookupError:
                 pass
-        self._answer(command, sent=sent)
+        self._uplink.answer(command, sent=sent)
 
     # -- kernels
 
@@ -286,7 +179,7 @@ class Host:
         for name in kernel.channels.connect():
             sock = kernel.channels[name].socket
             assert sock is not None
-            self._watch(sock.fileno(), partial(self._exchange, kernel, name))
+            self._reactor.watch(sock.fileno(), partial(self._exchange, kernel, name))
             self._choose_events(kernel, name)
 
     def _exchange(self, kernel: Kernel, name: str) -> None:
@@ -309,7 +202,7 @@ class Host:
 
     def _rest(self, kernel: Kernel) -> None:
         """Leaves the kernel's output alone for a moment, so that it is read in one go."""
-        self._flush_soon(HOLD_SECONDS)
+        self._uplink.flush_soon(HOLD_SECONDS)
         if not kernel.resting:
             kernel.resting = True
             self._choose_events(kernel, "iopub")
@@ -325,12 +218,11 @@ class Host:
             return
         fd = channel.socket.fileno()
         if channel.ended:
-            if fd in self._on_ready:
-                self._forget(fd)
+            self._reactor.forget(fd)
             return
         resting = name in kernel.stalled or (name == "iopub" and kernel.resting)
-        reading = 0 if resting else select.EPOLLIN
-        self._epoll.modify(fd, reading | (select.EPOLLOUT if channel.waits_to_send else 0))
+        reading = 0 if resting else READ
+        self._reactor.change(fd, reading | (WRITE if channel.waits_to_send else 0))
 
     def _relay(self, kernel: Kernel, name: str) -> None:
         """Passes on what a kernel sent, as long as not too much of it is unacknowledged."""
@@ -340,18 +232,16 @@ class Host:
             if messages is None:
                 return
             for parts in messages:
-                self._wire.send(stream, parts)
-                self._held += sum(map(len, parts))
+                self._uplink.send(stream, parts)
                 if name == "iopub":
                     kernel.idle = says_idle(parts)
             # A cell has ended when it is idle and its reply is there, in either order.
-            if kernel.idle or name in ("stdin", "control") or self._held >= HOLD_BYTES:
-                self._flush_soon()
+            if kernel.idle or name in ("stdin", "control"):
+                self._uplink.flush_soon()
             elif name == "shell":
                 kernel.resting = False
                 self._choose_events(kernel, "iopub")
-                self._flush_soon(HOLD_SECONDS)
-            elif not channel.halfway:
+            elif not channel.halfway and self._uplink.patience:
                 self._rest(kernel)
         kernel.stalled.add(name)
 
@@ -393,15 +283,15 @@ class Host:
             return
         for name in NAMES:
             sock = kernel.channels[name].socket
-            if sock is not None and sock.fileno() in self._on_ready:
-                self._forget(sock.fileno())
-        self._forget(kernel.stderr)
+            if sock is not None:
+                self._reactor.forget(sock.fileno())
+        self._reactor.forget(kernel.stderr)
         del self._kernels[kernel.name]
         for stream in kernel.streams.values():
             self._streams.pop(stream, None)
             self._wire.close(stream, kernel.exit_report())
         kernel.close()
-        self._flush_soon()
+        self._uplink.flush_soon()
 
 
 def says_idle(parts: list[bytes]) -> bool:

@@ -10,10 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Settings:
-    listen_fd: int
-    """A listening unix socket. The gateway made it, so the sandbox has no say in where it is."""
     scratch: str
     workspace: str
+    listen_fd: int | None = None
+    """A listening unix socket that this process inherited: the link is what connects to it. The
+    gateway made it, so the sandbox has no say in where it is."""
+    start_socket: str | None = None
+    """Where the gateway hands over that socket to a process that could not inherit it. With
+    neither, the link is stdin and stdout."""
     preload: list[str] = field(default_factory=list)
     argv: list[str] | None = None
     transport: str = "ipc"

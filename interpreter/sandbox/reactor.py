@@ -1,0 +1,35 @@
+"""The descriptors that are waited for, and who is told when one is ready."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable
+
+READ, WRITE = select.EPOLLIN, select.EPOLLOUT
+
+
+class Reactor:
+    """A thin layer over epoll: one callback for each descriptor."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._callbacks: dict[int, Callable[[], None]] = {}
+
+    def watch(self, fd: int, on_ready: Callable[[], None], events: int = READ) -> None:
+        self._callbacks[fd] = on_ready
+        self._epoll.register(fd, events)
+
+    def change(self, fd: int, events: int) -> None:
+        self._epoll.modify(fd, events)
+
+    def forget(self, fd: int) -> None:
+        """Does nothing for a descriptor that is not waited for."""
+        if self._callbacks.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+
+    def turn(self, seconds: float | None) -> None:
+        """Waits until something is ready, at most that long, and calls back."""
+        for fd, _ in self._epoll.poll(seconds):
+            # One callback can end what another descriptor belonged to.
+            if on_ready := self._callbacks.get(fd):
+                on_ready()

@@ -1,0 +1,162 @@
+"""The link as the kernel host sees it: the gateway that is connected now, or none.
+
+What is to be sent waits for a moment unless it is urgent, so that the gateway is not woken for
+every message of a kernel; and it waits in the wire while there is no gateway.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from interpreter.link.frames import FrameError
+from interpreter.link.wire import Connected, Event, Wire
+from interpreter.sandbox.doors import CHUNK, Connection, SocketDoor, StdioDoor
+from interpreter.sandbox.reactor import READ, WRITE, Reactor
+
+HOLD_SECONDS = 0.005
+HOLD_BYTES = 64 * 1024
+"""Output waits this long for more of it, or until it is this much; the end of a cell does not
+wait. Passing on each message by itself would wake this process and the gateway five times each
+for a short cell."""
+
+
+class Uplink:
+    """The wire, and the connection it is on."""
+
+    def __init__(
+        self, door: SocketDoor | StdioDoor, reactor: Reactor, handle: Callable[[Event], None]
+    ) -> None:
+        self.wire = Wire(opens=False, max_message=64 * 1024 * 1024, facts={"pid": os.getpid()})
+        self._door = door
+        self._reactor = reactor
+        self._handle = handle
+        self._connection: Connection | None = None
+        self._unsent = memoryview(b"")
+        self._waits_to_send = False
+        self._flush_at = math.inf
+        self._held = 0
+        on_ready = self._accept if isinstance(door, SocketDoor) else self._read_stdin
+        reactor.watch(door.fileno(), on_ready)
+
+    # -- sending
+
+    def send(self, stream: int, parts: Sequence[bytes]) -> None:
+        """Something that can wait; whoever knows better calls `flush_soon`."""
+        self.wire.send(stream, parts)
+        self._held += sum(map(len, parts))
+        self.flush_soon(0.0 if self._held >= HOLD_BYTES else HOLD_SECONDS)
+
+    def answer(self, command: dict[str, Any], **values: Any) -> None:
+        self.wire.send_json({"id": command.get("id"), **values})
+        self.flush_soon()
+
+    def flush_soon(self, seconds: float = 0.0) -> None:
+        self._flush_at = min(self._flush_at, time.monotonic() + seconds)
+
+    @property
+    def patience(self) -> float:
+        """Seconds until something has to be sent."""
+        return max(0.0, self._flush_at - time.monotonic())
+
+    def flush(self) -> None:
+        connection = self._connection
+        self._flush_at, self._held = math.inf, 0
+        if connection is None:
+            return
+        try:
+            while True:
+                if not self._unsent:
+                    data = self.wire.take()
+                    if not data:
+                        break
+                    self._unsent = memoryview(data)
+                self._unsent = self._unsent[connection.write(self._unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._disconnect()
+            return
+        if bool(self._unsent) != self._waits_to_send:
+            self._waits_to_send = bool(self._unsent)
+            self._choose_events(connection)
+
+    def _choose_events(self, connection: Connection) -> None:
+        if connection.read_fd == connection.write_fd:
+            self._reactor.change(connection.read_fd, READ | (WRITE if self._waits_to_send else 0))
+        elif self._waits_to_send:
+            self._reactor.watch(connection.write_fd, self.flush_soon, WRITE)
+        else:
+            self._reactor.forget(connection.write_fd)
+
+    # -- receiving
+
+    def _accept(self) -> None:
+        assert isinstance(self._door, SocketDoor)
+        connection = self._door.accept()
+        if connection is None:
+            return
+        if self._connection is not None:
+            # What an earlier gateway managed to send before it died still counts.
+            self._read(self._connection)
+        self._begin(connection)
+        self._reactor.watch(connection.read_fd, lambda: self._read(connection))
+
+    def _read_stdin(self) -> None:
+        assert isinstance(self._door, StdioDoor)
+        data = self._door.read()
+        if data is None:
+            return
+        if not data:
+            # The engine has let go of stdin: nobody can come in any more.
+            self._reactor.forget(self._door.fileno())
+            self._disconnect()
+            return
+        data, new = self._door.split(data)
+        if new is not None:
+            self._begin(new)
+        self._receive(data)
+
+    def _begin(self, connection: Connection) -> None:
+        self._disconnect()
+        self._connection = connection
+        self._unsent = memoryview(connection.key)
+        self.wire.connect()
+
+    def _read(self, connection: Connection) -> None:
+        while (data := connection.read()) is not None:
+            if not data:
+                self._disconnect()
+                return
+            self._receive(data)
+            if len(data) < CHUNK or connection is not self._connection:
+                break
+
+    def _receive(self, data: bytes) -> None:
+        if self._connection is None:
+            return
+        try:
+            for event in self.wire.receive(data):
+                if not isinstance(event, Connected):
+                    self._handle(event)
+                    self.wire.handled(event.number)
+        except FrameError:
+            self._disconnect()
+            return
+        if self._waits_to_send or self._held == 0:
+            self.flush_soon()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if isinstance(self._door, SocketDoor):
+            self._reactor.forget(connection.read_fd)
+        elif self._waits_to_send:
+            self._reactor.forget(connection.write_fd)
+        connection.close()
+        self._unsent, self._waits_to_send = memoryview(b""), False
+        self.wire.disconnect()
