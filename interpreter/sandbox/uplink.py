@@ -103,7 +103,13 @@ class Uplink:
             # What an earlier gateway managed to send before it died still counts.
             self._read(self._connection)
         self._begin(connection)
-        self._reactor.watch(connection.read_fd, lambda: self._read(connection))
+        self._reactor.watch(connection.read_fd, lambda: self._exchange(connection))
+
+    def _exchange(self, connection: Connection) -> None:
+        """The gateway sent something, or takes something again."""
+        self._read(connection)
+        if self._waits_to_send:
+            self.flush_soon()
 
     def _read_stdin(self) -> None:
         assert isinstance(self._door, StdioDoor)
@@ -146,8 +152,8 @@ class Uplink:
         except FrameError:
             self._disconnect()
             return
-        if self._waits_to_send or self._held == 0:
-            self.flush_soon()
+        if self._held == 0:
+            self.flush_soon()  # what the wire itself has to say
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
