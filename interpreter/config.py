@@ -41,6 +41,18 @@ class Environment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Another kernel's command, with `{connection_file}` in it; None forks our own ipykernel."""
     transport: Literal["ipc", "tcp"] = "ipc"
     """'tcp' for a kernel that knows no unix sockets: it listens on the sandbox's own loopback."""
+    image: str | None = None
+    """Docker: the image; None is `interpreter/<name of the environment>`."""
+    kernel: str | None = None
+    """Docker: the name of another kernelspec in the image; None forks our own ipykernel."""
+    oci_runtime: str | None = None
+    """Docker: another OCI runtime of the engine, such as gVisor's 'runsc'."""
+    userns: bool = False
+    """Docker: insist on an engine that remaps users, so that nobody in a sandbox is anybody outside."""
+    mounts: list[str] = []
+    """Docker: host folders to see read-only, each 'host:inside', below one of `allowed_mounts`."""
+    gpus: str | None = None
+    """Docker: 'all', a number, or device ids separated by commas."""
 
 
 DEFAULT_ENVIRONMENTS = {
@@ -70,7 +82,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data_dir: str = msgspec.field(default_factory=lambda: str(default_data_dir()))
     kernels_dir: str | None = None
     """Where kernel environments are made; `kernels` in the data directory when not set."""
-    runtime: Literal["auto", "embedded"] = "auto"
+    runtime: Literal["auto", "docker", "embedded"] = "auto"
+    link: Literal["auto", "socket", "attach"] = "auto"
+    """Docker: how the gateway reaches into a container; 'auto' finds out what works."""
+    allowed_mounts: list[str] = []
+    """Docker: the host folders that environments may mount from."""
     isolation: Literal["auto", "bubblewrap", "none"] = "auto"
     token: str | None = None
     """None makes one at first start and keeps it in the data directory."""

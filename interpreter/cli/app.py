@@ -34,6 +34,7 @@ Settings = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=
 
 class Runtime(Enum):
     auto = "auto"
+    docker = "docker"
     embedded = "embedded"
 
 

@@ -24,7 +24,7 @@ from interpreter.errors import ConfigurationError, InterpreterError
 from interpreter.gateway.application import Gateway, Server, make_application
 from interpreter.gateway.auth import is_loopback, load_token
 from interpreter.orchestrator import Orchestrator
-from interpreter.runtimes import Runtime, choose
+from interpreter.runtimes import Runtime, prepared
 from interpreter.store import Store
 
 log = structlog.get_logger()
@@ -52,8 +52,7 @@ async def _serve(config: Config, console: Console) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    runtime = choose(config)
-    await _prepare(runtime, config, console)
+    runtime = await _prepare(config, console)
     token = load_token(config.token, config.token_path)
     sockets = _bind(config)
     store = await Store.open(config.data_path / "interpreter.db")
@@ -78,12 +77,13 @@ async def _serve(config: Config, console: Console) -> None:
         running = orchestrator.session_count
         await orchestrator.close()
         await store.close()
+        await runtime.close()
     if running and config.on_shutdown == "keep":
         what = "1 session keeps" if running == 1 else f"{running} sessions keep"
         console.print(f"{what} running and will be there at the next start.")
 
 
-async def _prepare(runtime: Runtime, config: Config, console: Console) -> None:
+async def _prepare(config: Config, console: Console) -> Runtime:
     """Makes what sandboxes need, telling what takes so long."""
     with console.status("starting") as status:
 
@@ -92,12 +92,13 @@ async def _prepare(runtime: Runtime, config: Config, console: Console) -> None:
             if not console.is_terminal:
                 console.print(sentence, markup=False, soft_wrap=True)
 
-        await runtime.prepare(progress)
+        runtime = await prepared(config, progress)
     if runtime.isolation == "none" and not is_loopback(config.host):
         raise ConfigurationError(
             f"Sessions are not isolated here, so the gateway does not listen on {config.host}.",
             "Install bubblewrap ('apt install bubblewrap'), or use --host 127.0.0.1.",
         )
+    return runtime
 
 
 def _bind(config: Config) -> list[socket.socket]:

@@ -96,3 +96,6 @@ class Runtime(ABC):
     @abstractmethod
     async def stop(self, sandbox: Sandbox) -> None:
         """Called to end a sandbox. Nothing of it is left on the host but its workspace."""
+
+    async def close(self) -> None:
+        """Called by `serve` when it stops, or when `prepare` failed; sandboxes go on."""

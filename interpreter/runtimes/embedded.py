@@ -43,6 +43,8 @@ class EmbeddedRuntime(Runtime):
         self.isolation = "none"
         self.not_isolated_because: str | None = None
         """Why `isolation` is 'none', for people; None when it is not."""
+        self.not_docker_because: str | None = None
+        """Why this runtime was chosen over Docker; None when it was asked for."""
         self._config = config
         self._sources = payload_sources
         self._data = config.data_path.resolve()
@@ -55,9 +57,10 @@ class EmbeddedRuntime(Runtime):
         limits = "cgroups" if self._hierarchy else "rlimits"
         if self.isolation == "none":
             return f"NOT ISOLATED: plain processes of this user ({self.not_isolated_because})"
+        docker = f" (not Docker: {self.not_docker_because})" if self.not_docker_because else ""
         return (
             "isolated by bubblewrap: own processes, own files, no network; "
-            f"memory, CPU and processes limited by {limits}"
+            f"memory, CPU and processes limited by {limits}{docker}"
         )
 
     async def prepare(self, progress: Progress) -> None:

@@ -1,6 +1,7 @@
 """The run directory: what is on disk for a sandbox while it runs, and only for the gateway.
 
     link      the socket into the sandbox, made by the gateway before the sandbox starts
+    in/start  a socket by which a container is handed that one over, there only meanwhile
     log       what the kernel host said on stderr
     process   which process the sandbox is, written by that process before it does anything
     exit      the code it ended with, so that also a later gateway can say why
@@ -57,6 +58,26 @@ class RunDirectory:
             raise
         return listener
 
+    @property
+    def shared(self) -> Path:
+        """The part of it that a container sees, and cannot write to."""
+        return self.path / "in"
+
+    @contextlib.contextmanager
+    def hand_over(self) -> Iterator[socket.socket]:
+        """A listening socket that a container can reach, as long as this lasts."""
+        self.shared.mkdir(mode=0o755, exist_ok=True)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.setblocking(False)
+            with self._inside(self.shared, "start") as address:
+                listener.bind(address)
+            os.chmod(self.shared / "start", 0o777)
+            listener.listen(1)
+            try:
+                yield listener
+            finally:
+                (self.shared / "start").unlink(missing_ok=True)
+
     def connect(self) -> socket.socket:
         """A connection to the sandbox. At once: it need not have come so far as to accept it."""
         connection = socket.socket(socket.AF_UNIX)
@@ -74,12 +95,15 @@ class RunDirectory:
     def has_link(self) -> bool:
         return (self.path / "link").is_socket()
 
+    def _link(self) -> contextlib.AbstractContextManager[str]:
+        return self._inside(self.path, "link")
+
     @contextlib.contextmanager
-    def _link(self) -> Iterator[str]:
+    def _inside(self, folder: Path, name: str) -> Iterator[str]:
         # A socket's address has room for 107 bytes; this one is short however long the path is.
-        fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            yield f"/proc/self/fd/{fd}/link"
+            yield f"/proc/self/fd/{fd}/{name}"
         finally:
             os.close(fd)
 

@@ -153,4 +153,5 @@ def kernel_environment(settings: Settings) -> dict[str, str]:
         "MPLCONFIGDIR": matplotlib,
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        **settings.env,
     }

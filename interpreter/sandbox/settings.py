@@ -20,6 +20,8 @@ class Settings:
     neither, the link is stdin and stdout."""
     preload: list[str] = field(default_factory=list)
     argv: list[str] | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    """Variables for kernels besides those of this process."""
     transport: str = "ipc"
     matplotlib_cache: str | None = None
     rlimits: dict[str, int | None] = field(default_factory=dict)

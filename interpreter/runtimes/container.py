@@ -1,0 +1,172 @@
+"""What a sandbox is to the engine: the settings of its container, all in one place."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from docker.types import DeviceRequest, Mount, Ulimit
+
+from interpreter.config import Environment
+from interpreter.errors import ConfigurationError
+from interpreter.models import Limits, Usage
+from interpreter.runtimes import keeper
+from interpreter.runtimes.cgroup import MEGABYTE
+from interpreter.runtimes.enforcement import OPEN_FILES
+
+LABEL = "org.interpreter."
+OWNER, SANDBOX = LABEL + "owner", LABEL + "sandbox"
+RUN = "/run/interpreter"
+"""Where a container finds the socket it is handed the link's over with."""
+LOG_LIMITS = {"max-size": "256k", "max-file": "1"}
+PERIOD_US = 20_000
+"""Short, so that a sandbox over its share of CPU pauses often and briefly, not seldom and long."""
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """All that is decided about a container before it is made."""
+
+    id: str
+    owner: str
+    """Which gateway it belongs to."""
+    image: str
+    command: list[str]
+    environ: dict[str, str]
+    user: str
+    limits: Limits
+    configured: Environment
+    workspace: str
+    """A host folder, or the name of a volume."""
+    workspace_is_volume: bool
+    run: str | None
+    """The host folder with the socket for the hand-over; None for a link by attaching."""
+
+    def to_engine(self, api: Any) -> dict[str, Any]:
+        """The arguments of the SDK's `create_container`."""
+        attached = self.run is None
+        return {
+            "image": self.image,
+            "name": f"interpreter-{self.owner}-{self.id}",
+            "entrypoint": self.command[:1],
+            "command": self.command[1:],
+            "environment": self.environ,
+            "user": self.user,
+            "working_dir": "/",
+            "hostname": "sandbox",
+            "labels": {OWNER: self.owner, SANDBOX: self.id},
+            "stdin_open": attached,
+            # The first process has no handler for SIGTERM, so that cells cannot end it.
+            "stop_signal": "SIGKILL",
+            "healthcheck": {"test": ["NONE"]},
+            "host_config": self._host_config(api, attached),
+        }
+
+    def _host_config(self, api: Any, attached: bool) -> Any:
+        memory = self.limits.memory_mb * MEGABYTE
+        # What an attached container says on stdout is the link: nothing for a log.
+        log = {"Type": "none"} if attached else {"Type": "json-file", "Config": LOG_LIMITS}
+        return api.create_host_config(
+            network_mode="none",
+            read_only=True,
+            tmpfs={"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={memory}"},
+            shm_size=memory,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            ipc_mode="private",
+            mounts=[*self._mounts()],
+            ulimits=[
+                Ulimit(name="nofile", soft=OPEN_FILES, hard=OPEN_FILES),
+                Ulimit(name="fsize", soft=self._file_bytes, hard=self._file_bytes),
+                Ulimit(name="core", soft=0, hard=0),
+            ],
+            log_config=log,
+            runtime=self.configured.oci_runtime,
+            device_requests=device_requests(self.configured.gpus),
+            **limits_for_engine(self.limits),
+        )
+
+    @property
+    def _file_bytes(self) -> int:
+        return self.limits.file_mb * MEGABYTE
+
+    def _mounts(self) -> list[Mount]:
+        kind = "volume" if self.workspace_is_volume else "bind"
+        mounts = [Mount("/workspace", self.workspace, type=kind)]
+        if self.run is not None:
+            mounts.append(Mount(RUN, self.run, type="bind", read_only=True))
+        for mount in self.configured.mounts:
+            host, _, inside = mount.partition(":")
+            mounts.append(Mount(inside or host, host, type="bind", read_only=True))
+        return mounts
+
+
+def limits_for_engine(limits: Limits) -> dict[str, Any]:
+    """The limits that can also be changed while a container runs."""
+    memory = limits.memory_mb * MEGABYTE
+    return {
+        "mem_limit": memory,
+        "memswap_limit": memory,
+        "cpu_period": PERIOD_US,
+        "cpu_quota": max(1000, int(limits.cpus * PERIOD_US)),
+        "pids_limit": limits.processes,
+    }
+
+
+def device_requests(gpus: str | None) -> list[DeviceRequest] | None:
+    if gpus is None:
+        return None
+    if gpus == "all" or gpus.isdecimal():
+        return [DeviceRequest(count=-1 if gpus == "all" else int(gpus), capabilities=[["gpu"]])]
+    return [DeviceRequest(device_ids=gpus.split(","), capabilities=[["gpu"]])]
+
+
+def environ(limits: Limits) -> dict[str, str]:
+    """The environment of a container's first process, over what the image has."""
+    threads = str(math.ceil(limits.cpus))
+    zone = os.environ.get("TZ")
+    return {
+        "HOME": "/tmp/home",
+        "TMPDIR": "/tmp",
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        # More threads than cores only wait for each other, and each counts as a process.
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        **({"TZ": zone} if zone else {}),
+    }
+
+
+def check_mounts(environments: dict[str, Environment], allowed: list[str]) -> None:
+    """Raises ConfigurationError for a mount of something that is not on the list."""
+    for name, environment in environments.items():
+        for mount in environment.mounts:
+            host, _, inside = mount.partition(":")
+            real = os.path.realpath(host)
+            folders = [os.path.realpath(folder) for folder in allowed]
+            if not any(real == f or real.startswith(f.rstrip("/") + "/") for f in folders):
+                raise ConfigurationError(
+                    f"The environment '{name}' mounts {host}, which is below none of allowed_mounts.",
+                    "Add the folder to allowed_mounts, or take the mount away.",
+                )
+            if not host.startswith("/") or not (inside or host).startswith("/"):
+                raise ConfigurationError(f"'{mount}' is not of the form /host/folder:/inside.")
+
+
+def reason(code: int, last_words: str, oom_kills: int, limits: Limits) -> str:
+    """Why a container ended, in words."""
+    return keeper.reason(code, last_words, oom_kills, limits)
+
+
+def usage(stats: dict[str, Any]) -> Usage:
+    """What a container uses, from the engine's figures."""
+    memory = stats.get("memory_stats", {})
+    details = memory.get("stats", {})
+    cached = details.get("total_inactive_file", details.get("inactive_file", 0))
+    return Usage(
+        cpu_seconds=stats.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage", 0) / 1e9,
+        memory_bytes=max(0, memory.get("usage", 0) - cached),
+        processes=stats.get("pids_stats", {}).get("current", 0),
+    )

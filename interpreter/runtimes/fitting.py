@@ -1,0 +1,160 @@
+"""Fitting: any image with a kernel in it becomes one whose containers can be sandboxes.
+
+The kernel host's code and a few changes are put on top of the image as one more layer, made in a
+container and committed. So a user's image needs nothing but ipykernel, an engine needs to see
+none of the gateway's files, and a new version of the gateway takes seconds to fit in. The result
+is named after the image's id and the code's hash, and is made once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from docker.errors import APIError, DockerException, ImageNotFound
+from msgspec import Struct
+
+from interpreter.errors import ConfigurationError
+from interpreter.runtimes import payload
+from interpreter.runtimes.engine import Engine, explain
+
+REPOSITORY = "interpreter/fitted"
+LABEL = "org.interpreter."
+OF, HOST, REPORT = LABEL + "fitted-from", LABEL + "kernel-host", LABEL + "report"
+FIND_PYTHON = (
+    "for p in /opt/kernel/bin/python python3 python; do"
+    ' command -v "$p" >/dev/null && exec "$p" -I {script}; done; exit 127'
+)
+WAIT_SECONDS = 300
+MOST_REPORT = 256 * 1024
+
+
+class KernelSpec(Struct, frozen=True):
+    argv: list[str]
+    env: dict[str, str] = {}
+
+
+class Report(Struct, frozen=True):
+    """What there is in an image, as `interpreter.sandbox.fit` found it."""
+
+    problems: list[str]
+    python: str
+    python_version: str
+    ipykernel: str | None
+    kernelspecs: dict[str, KernelSpec]
+    matplotlib_cache: str | None
+
+
+class Fitted(Struct, frozen=True):
+    """An image that containers can be made from as sandboxes."""
+
+    image: str
+    report: Report
+
+
+async def fit(engine: Engine, image: str, code: Path) -> Fitted:
+    """The fitted image of an image, made first if it is not there. Raises ConfigurationError."""
+    try:
+        found = await engine.call(engine.api.inspect_image, image)
+    except ImageNotFound:
+        raise ConfigurationError(
+            f"There is no image '{image}' in the engine.",
+            "Pull it, or build it with 'interpreter images build'.",
+        ) from None
+    name = f"{found['Id'].rpartition(':')[2][:12]}-{code.name.rpartition('-')[2]}"
+    tag = f"{REPOSITORY}:{name}"
+    try:
+        fitted = await engine.call(engine.api.inspect_image, tag)
+        report = msgspec.json.decode(fitted["Config"]["Labels"][REPORT], type=Report)
+        return Fitted(fitted["Id"], report)
+    except (ImageNotFound, msgspec.MsgspecError, KeyError, TypeError):
+        pass
+    try:
+        report, id = await engine.call(_fit, engine.api, found["Id"], image, code, name)
+    except DockerException as e:
+        raise ConfigurationError(f"The image '{image}' cannot be used: {explain(e)}") from None
+    return Fitted(id, report)
+
+
+async def check(engine: Engine, image: str, code: Path) -> Report:
+    """What there is in an image, and what is missing; changes nothing. Raises ConfigurationError."""
+    try:
+        return await engine.call(_run, engine.api, image, code, None)
+    except ImageNotFound:
+        raise ConfigurationError(f"There is no image '{image}' in the engine.") from None
+    except DockerException as e:
+        raise ConfigurationError(f"The image '{image}' cannot be used: {explain(e)}") from None
+
+
+def _fit(api: Any, id: str, image: str, code: Path, name: str) -> tuple[Report, str]:
+    made: list[str] = []
+
+    def commit(container: str, report: Report) -> None:
+        labels = {OF: image, HOST: code.name, REPORT: msgspec.json.encode(report).decode()}
+        config = {"Labels": labels, "User": "1000:1000", "WorkingDir": "/workspace"}
+        config |= {"Entrypoint": [], "Cmd": ["true"], "Volumes": {}}
+        made.append(api.commit(container, REPOSITORY, name, conf=config)["Id"])
+
+    report = _run(api, id, code, commit)
+    if report.problems:
+        raise ConfigurationError(
+            f"The image '{image}' cannot be used: {'; '.join(report.problems)}.",
+            f"'interpreter images check {image}' tells more.",
+        )
+    return report, made[0]
+
+
+def _run(api: Any, image: str, code: Path, then: Any) -> Report:
+    """Runs the fitting in a container of the image, as root and without a network."""
+    script = f"{payload.IN_SANDBOX}/interpreter/sandbox/fit.py"
+    container = api.create_container(
+        image,
+        entrypoint=["/bin/sh", "-c", FIND_PYTHON.format(script=script)],
+        command=[],
+        user="0:0",
+        working_dir="/",
+        labels={LABEL + "purpose": "fitting"},
+        healthcheck={"test": ["NONE"]},
+        host_config=api.create_host_config(
+            network_mode="none", log_config={"Type": "json-file", "Config": {"max-size": "1m"}}
+        ),
+    )["Id"]
+    try:
+        api.put_archive(container, "/", _archive(code))
+        api.start(container)
+        code_of_exit = api.wait(container, timeout=WAIT_SECONDS)["StatusCode"]
+        said: bytes = api.logs(container, stdout=True, stderr=False, tail=1)[-MOST_REPORT:]
+        problem: bytes = api.logs(container, stdout=False, stderr=True, tail=5)[-2000:]
+        try:
+            report = msgspec.json.decode(said, type=Report)
+        except msgspec.MsgspecError:
+            if code_of_exit == 127:
+                why = "there is no Python in it"
+            else:
+                why = problem.decode(errors="replace").strip() or f"exit code {code_of_exit}"
+            report = Report([why], "", "", None, {}, None)
+        if then is not None and not report.problems:
+            then(container, report)
+        return report
+    finally:
+        with contextlib.suppress(APIError):  # the next start sweeps it away
+            api.remove_container(container, force=True, v=True)
+
+
+def _archive(code: Path) -> bytes:
+    """The code as a tar that unpacks to where sandboxes have it."""
+    buffer = io.BytesIO()
+
+    def owned_by_root(info: tarfile.TarInfo) -> tarfile.TarInfo:
+        info.uid = info.gid = 0
+        info.uname = info.gname = ""
+        info.mtime = 0
+        return info
+
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.add(code / "interpreter", payload.IN_SANDBOX[1:] + "/interpreter", filter=owned_by_root)
+    return buffer.getvalue()
