@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,10 +12,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import docker
 import httpx
 import psutil
 import pytest
 
+import tests.engine
+
+PLACES = {
+    "embedded": {"runtime": "embedded"},
+    "docker": {"runtime": "docker", "link": "socket"},
+    "docker-attach": {"runtime": "docker", "link": "attach"},
+}
+"""Where sandboxes can run, as settings; what is promised of sessions holds in all of them."""
 KERNELS = os.environ.get("INTERPRETER_KERNELS_DIR") or str(Path(sys.prefix) / "kernels")
 
 
@@ -35,6 +45,7 @@ class Gateway:
             "INTERPRETER_KERNELS_DIR": KERNELS,
             "INTERPRETER_DATA_DIR": str(self.data),
             "INTERPRETER_PORT": self.url.rpartition(":")[2] or "0",
+            "INTERPRETER_RUNTIME": "embedded",
             **{f"INTERPRETER_{k.upper()}": v for k, v in self.settings.items()},
         }
         with open(self.log, "wb") as log:
@@ -98,17 +109,38 @@ def data_root() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def gateway(data_root: Path) -> Iterator[Gateway]:
+def engine() -> Iterator[docker.APIClient]:
+    """A Docker engine that has the image of the environment `python`."""
+    with tests.engine.running() as client:
+        yield client
+
+
+@pytest.fixture(scope="session", params=PLACES)
+def place(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Where sandboxes run; a test that takes a gateway is run once for each place."""
+    if request.param != "embedded":
+        request.getfixturevalue("engine")
+    return PLACES[request.param]
+
+
+def only(*places: str) -> pytest.MarkDecorator:
+    """For tests of something that not every place has."""
+    return pytest.mark.parametrize("place", places, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def gateway(data_root: Path, place: dict[str, str]) -> Iterator[Gateway]:
     """One gateway for all tests that do not change it."""
-    gateway = Gateway(data_root / "shared", spares="2").start()
+    name = "-".join(place.values())
+    gateway = Gateway(data_root / name, spares="2", **place).start()
     yield gateway
     gateway.stop()
 
 
 @pytest.fixture
-def own_gateway(data_root: Path, request: pytest.FixtureRequest) -> Iterator[Gateway]:
+def own_gateway(data_root: Path, place: dict[str, str]) -> Iterator[Gateway]:
     """A gateway of the test's own, not yet started."""
-    gateway = Gateway(Path(tempfile.mkdtemp(dir=data_root)))
+    gateway = Gateway(Path(tempfile.mkdtemp(dir=data_root)), **place)
     yield gateway
     if gateway.process is not None:
         if gateway.process.poll() is not None:
@@ -129,3 +161,11 @@ def session(http: httpx.Client) -> Iterator[str]:
     assert answer.status_code == 201, answer.text
     yield answer.json()["id"]
     http.delete(f"/v1/sessions/{answer.json()['id']}")
+
+
+def kill_sandbox(session: str) -> None:
+    """Ends every process of a session's sandbox, as nobody would who means well."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("INTERPRETER_SANDBOX") == session:
+                process.kill()

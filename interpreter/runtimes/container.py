@@ -12,7 +12,7 @@ from docker.types import DeviceRequest, Mount, Ulimit
 from interpreter.config import Environment
 from interpreter.errors import ConfigurationError
 from interpreter.models import Limits, Usage
-from interpreter.runtimes import keeper
+from interpreter.runtimes import keeper, payload
 from interpreter.runtimes.cgroup import MEGABYTE
 from interpreter.runtimes.enforcement import OPEN_FILES
 
@@ -123,11 +123,13 @@ def device_requests(gpus: str | None) -> list[DeviceRequest] | None:
     return [DeviceRequest(device_ids=gpus.split(","), capabilities=[["gpu"]])]
 
 
-def environ(limits: Limits) -> dict[str, str]:
+def environ(id: str, limits: Limits) -> dict[str, str]:
     """The environment of a container's first process, over what the image has."""
     threads = str(math.ceil(limits.cpus))
     zone = os.environ.get("TZ")
     return {
+        "INTERPRETER_SANDBOX": id,
+        "PYTHONPATH": payload.IN_SANDBOX,
         "HOME": "/tmp/home",
         "TMPDIR": "/tmp",
         "LANG": "C.UTF-8",

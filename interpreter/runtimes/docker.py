@@ -254,7 +254,7 @@ class DockerRuntime(Runtime):
             owner=self._owner,
             image=self._images[environment].image,
             command=command,
-            environ={**container.environ(limits), "PYTHONPATH": payload.IN_SANDBOX, **variables},
+            environ={**container.environ(id, limits), **variables},
             user=self._user,
             limits=limits,
             configured=self._config.environments[environment],

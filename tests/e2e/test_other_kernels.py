@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conftest import Gateway
+from tests.conftest import Gateway, only
 
 DENO = """
 [environments.deno]
@@ -12,6 +12,7 @@ argv = ["deno", "jupyter", "--kernel", "--conn", "{connection_file}"]
 """
 
 
+@only("embedded")
 def test_every_result_of_deno_arrives_with_its_cell(own_gateway: Gateway) -> None:
     settings = own_gateway.data.parent / f"{own_gateway.data.name}.toml"
     settings.write_text(DENO)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any
 import httpx
 import psutil
 
-from tests.conftest import Gateway
+from tests.conftest import Gateway, kill_sandbox
 from tests.e2e.conftest import read_events
 
 
@@ -126,9 +125,7 @@ def test_a_session_whose_sandbox_is_gone_is_stopped_and_keeps_its_history(own_ga
         cell = client.post(path, json=body).json()["id"]
         wait_for(lambda: len(client.get(path).json()["executions"]) == 2)
     own_gateway.kill()
-    for process in psutil.process_iter(["cmdline"]):
-        if str(own_gateway.data) in " ".join(process.info["cmdline"] or []):
-            os.kill(process.pid, signal.SIGKILL)
+    kill_sandbox(id)
     own_gateway.start()
     with own_gateway.client() as client:
         session = client.get(f"/v1/sessions/{id}").json()

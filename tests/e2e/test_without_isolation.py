@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.conftest import Gateway
+from tests.conftest import Gateway, only
 
 
 def running(pid: int) -> bool:
@@ -16,6 +16,7 @@ def running(pid: int) -> bool:
         return False
 
 
+@only("embedded")
 def test_a_session_without_isolation_works_and_says_so(own_gateway: Gateway) -> None:
     own_gateway.settings["isolation"] = "none"
     own_gateway.start()

@@ -30,12 +30,13 @@ def assert_refused(answer: httpx.Response, code: str, *words: str) -> dict[str, 
     return error
 
 
-@pytest.fixture(scope="package")
-def small(data_root: Path) -> Iterator[Gateway]:
+@pytest.fixture(scope="session")
+def small(data_root: Path, place: dict[str, str]) -> Iterator[Gateway]:
     """A gateway that takes little code, one session and one queued cell; its log stays clean."""
     gateway = Gateway(
-        data_root / "small",
+        data_root / f"small-{'-'.join(place.values())}",
         spares="0",
+        **place,
         max_code_bytes="1000",
         max_sessions="1",
         limits__queued_cells="1",
@@ -45,7 +46,7 @@ def small(data_root: Path) -> Iterator[Gateway]:
     assert "Traceback" not in gateway.log.read_text()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def only_session(small: Gateway) -> str:
     """The one session that the small gateway has room for."""
     with small.client() as client:

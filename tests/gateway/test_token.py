@@ -53,6 +53,7 @@ def refuse(data: Path, *flags: str, **settings: str) -> str:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("INTERPRETER_")}
     environment |= {f"INTERPRETER_{k.upper()}": v for k, v in settings.items()}
     environment |= {"INTERPRETER_KERNELS_DIR": KERNELS, "INTERPRETER_SPARES": "0"}
+    environment |= {"INTERPRETER_RUNTIME": "embedded"}
     ended = subprocess.run(
         [sys.executable, "-m", "interpreter.cli", "serve", "--data-dir", str(data), *flags],
         env=environment,
