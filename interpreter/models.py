@@ -73,11 +73,22 @@ class LimitsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """What a sandbox uses now; `cpu_seconds` counts since it started."""
+    """What a sandbox uses now. Processor time, peak and transfers count since it started.
+
+    A figure that nobody counts on this machine is null. Without control groups only the first
+    three are known, and only of processes that still run.
+    """
 
     cpu_seconds: float
     memory_bytes: int
+    """Without the file cache that can be given back."""
     processes: int
+    memory_peak_bytes: int | None = None
+    """The most it held at once, file cache included, as its limit counts it."""
+    read_bytes: int | None = None
+    """From block devices: what came from the file cache or a file system in memory is not counted."""
+    written_bytes: int | None = None
+    """To block devices: a write counts when it leaves the file cache, which may be later."""
 
 
 class SessionCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -143,6 +154,18 @@ class ExecutionCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Outputs of the result beyond this are cut in the middle; the whole stays fetchable."""
 
 
+class ExecutionUsage(Struct, frozen=True, kw_only=True):
+    """What the sandbox used while the cell ran, whatever else ran in it at the time."""
+
+    cpu_seconds: float
+    memory_peak_bytes: int | None = None
+    """The most the sandbox held at once meanwhile, file cache included; null when not known."""
+    read_bytes: int | None = None
+    """From block devices; null when nobody counts."""
+    written_bytes: int | None = None
+    """To block devices; null when nobody counts."""
+
+
 class ExecutionError(Struct, frozen=True, kw_only=True):
     """The exception that ended a cell. The traceback has no terminal colours."""
 
@@ -177,6 +200,8 @@ class Execution(Struct, frozen=True, kw_only=True):
     queued_at: datetime
     started_at: datetime | None = None
     duration_ms: float | None = None
+    usage: ExecutionUsage | None = None
+    """Null until it ends, without control groups, and when the gateway was restarted meanwhile."""
 
 
 class ExecutionList(Struct, frozen=True, kw_only=True):

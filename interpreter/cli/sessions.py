@@ -10,7 +10,7 @@ from interpreter.cli.attach import pick
 from interpreter.client import Client
 from interpreter.models import Session, SessionList, to_json
 
-COLUMNS = ("id", "name", "state", "isolation", "environment", "age", "last activity")
+COLUMNS = ("id", "name", "state", "isolation", "environment", "memory", "cpu", "age", "last activity")
 
 
 def show(json: bool) -> None:
@@ -65,8 +65,20 @@ def _row(session: Session) -> tuple[str, ...]:
         session.state.value,
         session.isolation,
         session.environment,
+        *_used(session),
         _ago(session.created_at),
         _ago(session.last_activity),
+    )
+
+
+def _used(session: Session) -> tuple[str, str]:
+    """Memory now, of the limit, and processor time since it started."""
+    usage = session.usage
+    if usage is None:
+        return "", ""
+    return (
+        f"{usage.memory_bytes >> 20:,} of {session.limits.memory_mb:,} MB",
+        f"{usage.cpu_seconds:,.1f} s",
     )
 
 

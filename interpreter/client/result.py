@@ -17,7 +17,15 @@ from typing import Any
 import msgspec
 
 from interpreter.client.errors import CellError
-from interpreter.models import Event, Execution, ExecutionError, ExecutionStatus, Output, Truncated
+from interpreter.models import (
+    Event,
+    Execution,
+    ExecutionError,
+    ExecutionStatus,
+    ExecutionUsage,
+    Output,
+    Truncated,
+)
 
 SUFFIXES = {
     "image/png": ".png",
@@ -115,6 +123,11 @@ class Result:
     @property
     def duration_ms(self) -> float | None:
         return self.execution.duration_ms
+
+    @property
+    def usage(self) -> ExecutionUsage | None:
+        """What the sandbox used while the cell ran; None when it was not measured."""
+        return self.execution.usage
 
     @property
     def truncated(self) -> Truncated | None:

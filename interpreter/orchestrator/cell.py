@@ -17,6 +17,7 @@ from interpreter.models import (
     Execution,
     ExecutionCreate,
     ExecutionStatus,
+    ExecutionUsage,
     Truncated,
 )
 from interpreter.orchestrator import states
@@ -38,6 +39,9 @@ class Cell:
         self.queued_at = datetime.now(UTC)
         self.started_at: datetime | None = None
         self.duration_ms: float | None = None
+        self.metered = False
+        """Whether the session's meter has been running since it was sent."""
+        self.usage: ExecutionUsage | None = None
         self.execution_count: int | None = None
         self.fold = Fold(output_limit)
         self.recorded_bytes = 0
@@ -134,6 +138,7 @@ class Cell:
             queued_at=self.queued_at,
             started_at=self.started_at,
             duration_ms=self.duration_ms,
+            usage=self.usage,
         )
 
 

@@ -26,6 +26,7 @@ from interpreter.orchestrator import policy
 from interpreter.orchestrator.cell import Cell, request_facts
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.history import History
+from interpreter.runtimes.base import Meter
 
 log = structlog.get_logger()
 
@@ -54,6 +55,8 @@ class Cells:
     ) -> None:
         self.limits = limits
         self.on_exit = on_exit
+        self.meter: Meter | None = None
+        """What cells use is measured with it; a runtime may have none."""
         self._session_id = session_id
         self._config = config
         self._events = events
@@ -186,6 +189,9 @@ class Cells:
     def _send(self, cell: Cell) -> None:
         assert self._kernel is not None
         request = cell.request
+        if self.meter is not None:
+            self.meter.begin()
+            cell.metered = True
         self._kernel.execute(
             cell.id,
             request.code,
@@ -249,6 +255,8 @@ class Cells:
             self._finish(cell, ExecutionStatus.cancelled, "the kernel did not run it")
 
     def _finish(self, cell: Cell, status: ExecutionStatus, reason: str | None) -> None:
+        if cell.metered and self.meter is not None:
+            cell.usage = self.meter.end()
         cell.finish(status, reason)
         execution = cell.model()
         encoded = to_json(execution)

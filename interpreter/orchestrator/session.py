@@ -33,7 +33,7 @@ from interpreter.orchestrator.cell import Cell
 from interpreter.orchestrator.cells import Cells
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.history import History
-from interpreter.runtimes.base import Runtime, Sandbox
+from interpreter.runtimes.base import Meter, Runtime, Sandbox, used_of_limit
 from interpreter.store import SessionRecord, Store
 
 log = structlog.get_logger()
@@ -70,6 +70,7 @@ class LiveSession:
         self._kernel_number = 0
         self._changing = asyncio.Lock()
         self._oom_kills = 0
+        self._meter: Meter | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._set_up_cells({})
 
@@ -94,6 +95,7 @@ class LiveSession:
         await self._connect(received=0)
         async with asyncio.timeout(START_SECONDS):
             await self._start_kernel()
+        await self._measure()
         self._watch()
 
     def claim(self, request: SessionCreate, sandbox: Sandbox, *, warm: bool) -> None:
@@ -121,6 +123,7 @@ class LiveSession:
         self._kernel_number = max(numbers, default=0)
         kernel = KernelConnection(link, f"k{self._kernel_number}", self.cells)
         self._oom_kills = await self._runtime.out_of_memory(self.sandbox)
+        await self._measure()
         unfinished = [await self._restore(e) for e in await self._store.unfinished(self.id)]
         self._change(SessionState.busy, "the gateway started again")
         if kernel.adopt():
@@ -145,6 +148,9 @@ class LiveSession:
             self._end(SessionState.stopped, reason)
         await self._release()
         await self._runtime.stop(self.sandbox)
+
+    async def _measure(self) -> None:
+        self._meter = self.cells.meter = await self._runtime.meter(self.sandbox)
 
     async def _resume(self, kernel: KernelConnection, unfinished: list[Cell]) -> None:
         with contextlib.suppress(SandboxFailed):  # the kernel's end is reported by itself
@@ -266,6 +272,8 @@ class LiveSession:
             self._kernel.lost(reason)
         self.cells.detach()
         self.cells.end_all(ExecutionStatus.lost, reason)
+        if self._meter is not None:
+            self._meter.close()
         self._change(state, reason)
         self.events.end()
         self.ended.set()
@@ -332,7 +340,8 @@ class LiveSession:
         kills = await self._runtime.out_of_memory(self.sandbox)
         reason = exit.describe()
         if kills > self._oom_kills:
-            reason = f"the kernel ran out of memory: the limit is {self.limits.memory_mb} MB"
+            used = used_of_limit(await self._runtime.usage(self.sandbox), self.limits)
+            reason = f"the kernel ran out of memory: {used}"
         self._oom_kills = kills
         await self._replace_kernel(reason)
 
@@ -380,6 +389,8 @@ class LiveSession:
                 task.cancel()
         await self.cells.close()
         await self.history.close()
+        if self._meter is not None:
+            self._meter.close()
         if self._link is not None:
             self._link.close()
 

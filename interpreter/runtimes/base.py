@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interpreter.models import Limits, Usage
+from interpreter.models import ExecutionUsage, Limits, Usage
 
 Progress = Callable[[str], None]
 """Is told, in a sentence, what a long piece of work is doing."""
@@ -33,6 +33,22 @@ class Sandbox:
     limits_enforced_by: str
     handle: dict[str, Any]
     """What the runtime needs to find it again. JSON; opaque to everyone else."""
+
+
+class Meter(ABC):
+    """Measures what a sandbox uses while a cell runs. Quick enough for the event loop."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Called right before a cell is sent to its kernel."""
+
+    @abstractmethod
+    def end(self) -> ExecutionUsage | None:
+        """Called when that cell has ended; None when it cannot be told."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Called when the session ends or the gateway stops; may be called twice."""
 
 
 class Runtime(ABC):
@@ -79,6 +95,13 @@ class Runtime(ABC):
         """Called when a session is read; None when it cannot be told."""
 
     @abstractmethod
+    async def meter(self, sandbox: Sandbox) -> Meter | None:
+        """Called once a kernel runs in a new sandbox, and for one that was found again.
+
+        None where cells cannot be measured.
+        """
+
+    @abstractmethod
     async def out_of_memory(self, sandbox: Sandbox) -> int:
         """Called when a kernel has died: how many processes the memory limit has killed so far."""
 
@@ -97,5 +120,13 @@ class Runtime(ABC):
     async def stop(self, sandbox: Sandbox) -> None:
         """Called to end a sandbox. Nothing of it is left on the host but its workspace."""
 
+    @abstractmethod
     async def close(self) -> None:
         """Called by `serve` when it stops, or when `prepare` failed; sandboxes go on."""
+
+
+def used_of_limit(usage: Usage | None, limits: Limits) -> str:
+    """How much memory was used against which limit, for those who tell that it ran out."""
+    if usage is None or usage.memory_peak_bytes is None:
+        return f"the limit is {limits.memory_mb:,} MB"
+    return f"{usage.memory_peak_bytes >> 20:,} MB used of the limit of {limits.memory_mb:,} MB"

@@ -12,8 +12,10 @@ import contextlib
 import os
 import time
 from abc import ABC, abstractmethod
-from pathlib import Path
-from typing import ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import ClassVar, NamedTuple
 
 from interpreter.models import Limits, Usage
 from interpreter.runtimes import process
@@ -22,6 +24,27 @@ from interpreter.runtimes.process import Identity
 PARENT = "interpreter"
 """All sandboxes' groups are made in a group of this name."""
 MEGABYTE = 1024 * 1024
+
+
+class Transferred(NamedTuple):
+    """Bytes from and to block devices; None when nobody counts them."""
+
+    read: int | None = None
+    written: int | None = None
+
+
+@dataclass(frozen=True)
+class Gauges:
+    """The files in which a group counts, and how they are read."""
+
+    cpu: Path
+    cpu_microseconds: Callable[[bytes], int]
+    peak: Path | None
+    """The highest use of memory so far."""
+    peak_may_be_reset: bool
+    """Whether nobody else loses by that; whether the kernel lets it happen is another matter."""
+    io: Path | None
+    transferred: Callable[[bytes], Transferred]
 
 
 class Group(ABC):
@@ -38,6 +61,9 @@ class Group(ABC):
 
     @abstractmethod
     def usage(self) -> Usage: ...
+
+    @abstractmethod
+    def gauges(self) -> Gauges: ...
 
     @abstractmethod
     def oom_kills(self) -> int:
@@ -101,14 +127,31 @@ def allowed(hierarchy: Hierarchy) -> bool:
     return True
 
 
-def mounts(kind: str) -> list[tuple[Path, list[str]]]:
-    """Where file systems of this kind are mounted, each with its options."""
+class Mount(NamedTuple):
+    """A file system that is mounted, or the part of it below `root`."""
+
+    point: Path
+    root: str
+    options: list[str]
+
+    def place_of(self, path: str) -> Path | None:
+        """Where a path of that file system is seen; None when it is not, or is all that is seen."""
+        inside = PurePosixPath(path)
+        if ".." in inside.parts or not inside.is_relative_to(self.root):
+            return None
+        below = inside.relative_to(self.root)
+        return self.point / below if below.parts else None
+
+
+def mounts(kind: str) -> list[Mount]:
+    """Where file systems of this kind are mounted."""
     found = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         fstype, _, options = after.split(" ", 2)
         if fstype == kind:
-            found.append((Path(before.split(" ")[4]), options.split(",")))
+            root, point = before.split(" ")[3:5]
+            found.append(Mount(Path(point), root, options.split(",")))
     return found
 
 

@@ -8,8 +8,10 @@ from interpreter.models import Limits, Usage
 from interpreter.runtimes.cgroup import (
     MEGABYTE,
     PARENT,
+    Gauges,
     Group,
     Hierarchy,
+    Transferred,
     allowed,
     mounts,
     read_number,
@@ -18,6 +20,8 @@ from interpreter.runtimes.cgroup import (
 )
 
 NEEDED = ("memory", "cpu", "pids", "cpuacct")
+IO = "blkio"
+IO_BYTES = "blkio.throttle.io_service_bytes_recursive"
 PERIOD_US = 20_000
 """Short, so that a sandbox over its share of CPU pauses often and briefly, not seldom and long."""
 
@@ -39,12 +43,31 @@ class GroupV1(Group):
         write(self.directories["pids"] / "pids.max", limits.processes)
 
     def usage(self) -> Usage:
-        memory = self.directories["memory"]
+        memory, gauges = self.directories["memory"], self.gauges()
         cached = read_table(memory / "memory.stat").get("total_inactive_file", 0)
+        # With swap, as the limit counts, if that is counted: then the other mark is for cells.
+        peak = memory / "memory.memsw.max_usage_in_bytes"
+        peak = peak if peak.exists() else memory / "memory.max_usage_in_bytes"
+        io = transferred(gauges.io.read_bytes()) if gauges.io else Transferred()
         return Usage(
-            cpu_seconds=read_number(self.directories["cpuacct"] / "cpuacct.usage") / 1e9,
+            cpu_seconds=cpu_microseconds(gauges.cpu.read_bytes()) / 1e6,
             memory_bytes=max(0, read_number(memory / "memory.usage_in_bytes") - cached),
             processes=read_number(self.directories["pids"] / "pids.current"),
+            memory_peak_bytes=read_number(peak),
+            read_bytes=io.read,
+            written_bytes=io.written,
+        )
+
+    def gauges(self) -> Gauges:
+        memory = self.directories["memory"]
+        return Gauges(
+            cpu=self.directories["cpuacct"] / "cpuacct.usage",
+            cpu_microseconds=cpu_microseconds,
+            peak=memory / "memory.max_usage_in_bytes",
+            # The peak of the session must not be lost by that.
+            peak_may_be_reset=(memory / "memory.memsw.max_usage_in_bytes").exists(),
+            io=self.directories[IO] / IO_BYTES if IO in self.directories else None,
+            transferred=transferred,
         )
 
     def oom_kills(self) -> int:
@@ -62,6 +85,47 @@ class HierarchyV1(Hierarchy):
 def find() -> Hierarchy | None:
     """The trees of all needed controllers, if the gateway may make groups in them."""
     mounted = mounts("cgroup")
-    trees = {name: path for name in NEEDED for path, options in mounted if name in options}
-    hierarchy = HierarchyV1(trees)
-    return hierarchy if len(trees) == len(NEEDED) and allowed(hierarchy) else None
+    trees = {name: m.point for name in NEEDED for m in mounted if name in m.options}
+    if len(trees) < len(NEEDED):
+        return None
+    with_io = [{**trees, IO: m.point} for m in mounted if IO in m.options and counts(m.point)]
+    for wanted in (*with_io, trees):
+        if allowed(hierarchy := HierarchyV1(wanted)):
+            return hierarchy
+    return None
+
+
+def of_process(paths: dict[str, str]) -> Group | None:
+    """The groups at these paths, by controller; None when one of those needed is not to be seen."""
+    found: dict[str, Path] = {}
+    for mount in mounts("cgroup"):
+        for name in {*NEEDED, IO} & set(mount.options) & set(paths):
+            place = mount.place_of(paths[name])
+            if place is not None and place.is_dir() and (name != IO or counts(mount.point)):
+                found[name] = place
+    return GroupV1(found) if all(name in found for name in NEEDED) else None
+
+
+def counts(directory: Path) -> bool:
+    """Whether bytes from and to block devices are counted there, if there were any.
+
+    Since Linux 6.10 they are only where transfers are throttled. Then devices are named.
+    """
+    try:
+        return any(len(line.split()) == 3 for line in (directory / IO_BYTES).read_text().splitlines())
+    except OSError:
+        return False
+
+
+def cpu_microseconds(usage: bytes) -> int:
+    return int(usage) // 1000
+
+
+def transferred(io_bytes: bytes) -> Transferred:
+    """Lines such as `8:0 Write 4096`. What the host writes later, of its own accord, is not counted."""
+    sums = {b"Read": 0, b"Write": 0}
+    for line in io_bytes.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[1] in sums:
+            sums[words[1]] += int(words[2])
+    return Transferred(sums[b"Read"], sums[b"Write"])

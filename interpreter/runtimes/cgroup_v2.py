@@ -15,8 +15,10 @@ from interpreter.models import Limits, Usage
 from interpreter.runtimes.cgroup import (
     MEGABYTE,
     PARENT,
+    Gauges,
     Group,
     Hierarchy,
+    Transferred,
     allowed,
     mounts,
     read_number,
@@ -25,6 +27,8 @@ from interpreter.runtimes.cgroup import (
 )
 
 NEEDED = ("memory", "cpu", "pids")
+IO = "io"
+"""Counts transfers, and is used where it may be."""
 PERIOD_US = 20_000
 """Short, so that a sandbox over its share of CPU pauses often and briefly, not seldom and long."""
 
@@ -49,11 +53,27 @@ class GroupV2(Group):
         write(self.directory / "pids.max", limits.processes)
 
     def usage(self) -> Usage:
+        gauges = self.gauges()
         cached = read_table(self.directory / "memory.stat").get("inactive_file", 0)
+        io = transferred(gauges.io.read_bytes()) if gauges.io else Transferred()
         return Usage(
-            cpu_seconds=read_table(self.directory / "cpu.stat").get("usage_usec", 0) / 1e6,
+            cpu_seconds=cpu_microseconds(gauges.cpu.read_bytes()) / 1e6,
             memory_bytes=max(0, read_number(self.directory / "memory.current") - cached),
             processes=read_number(self.directory / "pids.current"),
+            memory_peak_bytes=read_number(gauges.peak) if gauges.peak else None,
+            read_bytes=io.read,
+            written_bytes=io.written,
+        )
+
+    def gauges(self) -> Gauges:
+        peak, io = self.directory / "memory.peak", self.directory / "io.stat"
+        return Gauges(
+            cpu=self.directory / "cpu.stat",
+            cpu_microseconds=cpu_microseconds,
+            peak=peak if peak.exists() else None,
+            peak_may_be_reset=True,  # who opened the file has a mark of their own
+            io=io if io.exists() else None,
+            transferred=transferred,
         )
 
     def oom_kills(self) -> int:
@@ -74,6 +94,9 @@ class HierarchyV2(Hierarchy):
             for controller in NEEDED:
                 if controller not in enabled:
                     write(passing_on / "cgroup.subtree_control", f"+{controller}")
+            if IO not in enabled:
+                with contextlib.suppress(OSError):
+                    write(passing_on / "cgroup.subtree_control", f"+{IO}")
         directory.mkdir(exist_ok=True)
 
 
@@ -89,10 +112,34 @@ def find() -> Hierarchy | None:
     own = next((line[3:] for line in lines if line.startswith("0::")), None)
     if own is None:
         return None
-    for mount, _ in mounts("cgroup2"):
-        for above in candidates(mount, own):
+    for mount in mounts("cgroup2"):
+        for above in candidates(mount.point, own):
             # Moving a process needs this of the group above both its old and its new place.
             movable = os.access(above / "cgroup.procs", os.W_OK)
             if movable and allowed(hierarchy := HierarchyV2(above)):
                 return hierarchy
     return None
+
+
+def of_process(path: str) -> Group | None:
+    """The group at this path; None when it is not to be seen or does not count all that is needed."""
+    places = (mount.place_of(path) for mount in mounts("cgroup2"))
+    for place in filter(None, places):
+        if all((place / name).exists() for name in ("memory.current", "pids.current")):
+            return GroupV2({"all": place})
+    return None
+
+
+def cpu_microseconds(stat: bytes) -> int:
+    """`usage_usec N`, which is the first line."""
+    return int(stat.split(None, 2)[1])
+
+
+def transferred(io_stat: bytes) -> Transferred:
+    """Lines such as `8:0 rbytes=4096 wbytes=0 …`, one for each device."""
+    sums = {b"rbytes": 0, b"wbytes": 0}
+    for word in io_stat.split():
+        name, _, value = word.partition(b"=")
+        if name in sums:
+            sums[name] += int(value)
+    return Transferred(sums[b"rbytes"], sums[b"wbytes"])

@@ -12,14 +12,13 @@ from docker.types import DeviceRequest, Mount, Ulimit
 from interpreter.config import Environment
 from interpreter.errors import ConfigurationError
 from interpreter.models import Limits, Usage
-from interpreter.runtimes import keeper, payload
+from interpreter.runtimes import payload
 from interpreter.runtimes.cgroup import MEGABYTE
 from interpreter.runtimes.enforcement import OPEN_FILES
+from interpreter.runtimes.run_directory import IN_CONTAINER
 
 LABEL = "org.interpreter."
 OWNER, SANDBOX = LABEL + "owner", LABEL + "sandbox"
-RUN = "/run/interpreter"
-"""Where a container finds the socket it is handed the link's over with."""
 LOG_LIMITS = {"max-size": "256k", "max-file": "1"}
 PERIOD_US = 20_000
 """Short, so that a sandbox over its share of CPU pauses often and briefly, not seldom and long."""
@@ -39,8 +38,6 @@ class Blueprint:
     limits: Limits
     configured: Environment
     workspace: str
-    """A host folder, or the name of a volume."""
-    workspace_is_volume: bool
     run: str | None
     """The host folder with the socket for the hand-over; None for a link by attaching."""
 
@@ -49,7 +46,7 @@ class Blueprint:
         attached = self.run is None
         return {
             "image": self.image,
-            "name": f"interpreter-{self.owner}-{self.id}",
+            "name": name_of(self.owner, self.id),
             "entrypoint": self.command[:1],
             "command": self.command[1:],
             "environment": self.environ,
@@ -93,10 +90,9 @@ class Blueprint:
         return self.limits.file_mb * MEGABYTE
 
     def _mounts(self) -> list[Mount]:
-        kind = "volume" if self.workspace_is_volume else "bind"
-        mounts = [Mount("/workspace", self.workspace, type=kind)]
+        mounts = [Mount("/workspace", self.workspace, type="bind")]
         if self.run is not None:
-            mounts.append(Mount(RUN, self.run, type="bind", read_only=True))
+            mounts.append(Mount(IN_CONTAINER, self.run, type="bind", read_only=True))
         for mount in self.configured.mounts:
             host, _, inside = mount.partition(":")
             mounts.append(Mount(inside or host, host, type="bind", read_only=True))
@@ -157,9 +153,41 @@ def check_mounts(environments: dict[str, Environment], allowed: list[str]) -> No
                 raise ConfigurationError(f"'{mount}' is not of the form /host/folder:/inside.")
 
 
-def reason(code: int, last_words: str, oom_kills: int, limits: Limits) -> str:
-    """Why a container ended, in words."""
-    return keeper.reason(code, last_words, oom_kills, limits)
+def name_of(owner: str, id: str) -> str:
+    return f"interpreter-{owner}-{id}"
+
+
+def update_for_engine(limits: Limits) -> dict[str, Any]:
+    """The same as the body of a request to change them."""
+    wanted = limits_for_engine(limits)
+    return {
+        "Memory": wanted["mem_limit"],
+        "MemorySwap": wanted["memswap_limit"],
+        "CpuPeriod": wanted["cpu_period"],
+        "CpuQuota": wanted["cpu_quota"],
+        "PidsLimit": wanted["pids_limit"],
+    }
+
+
+def remaps_users(info: dict[str, Any]) -> bool:
+    """Whether an engine gives users in containers other numbers outside."""
+    return any("name=userns" in option for option in info.get("SecurityOptions") or ())
+
+
+def check_options(name: str, environment: Environment, info: dict[str, Any]) -> None:
+    """Raises ConfigurationError for what an engine says it does not have."""
+    runtimes = info.get("Runtimes", {})
+    if environment.oci_runtime and environment.oci_runtime not in runtimes:
+        raise ConfigurationError(
+            f"The environment '{name}' wants the OCI runtime '{environment.oci_runtime}', "
+            f"and the engine has {', '.join(sorted(runtimes))}.",
+            "Add it to the engine's daemon.json, or leave oci_runtime out.",
+        )
+    if environment.userns and not remaps_users(info):
+        raise ConfigurationError(
+            f"The environment '{name}' wants users remapped, and the engine does not do that.",
+            'Start the engine with "userns-remap", or leave userns out.',
+        )
 
 
 def usage(stats: dict[str, Any]) -> Usage:

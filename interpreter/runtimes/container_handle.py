@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from interpreter.runtimes.process import Identity
 from interpreter.runtimes.run_directory import RunDirectory
 
 
@@ -15,14 +16,13 @@ from interpreter.runtimes.run_directory import RunDirectory
 class ContainerHandle:
     """All it takes to reach a container and to end it."""
 
-    name: str
+    container: str
+    """Its id, or its name as long as that is not known."""
     run: str
     link: str
-    container: str = ""
-    """Its id; the name does until that is known."""
     key: str = ""
     """What opens a connection on its stdin and stdout."""
-    pid: int | None = None
+    process: Identity | None = None
     """Its first process, if it is on this machine."""
 
     @property
@@ -30,7 +30,8 @@ class ContainerHandle:
         return RunDirectory(Path(self.run))
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        value: dict[str, Any] = msgspec.to_builtins(self)
+        return value
 
     @classmethod
     def of(cls, value: dict[str, Any]) -> ContainerHandle:

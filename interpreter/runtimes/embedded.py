@@ -26,7 +26,7 @@ from interpreter.config import Config
 from interpreter.errors import ConfigurationError, SandboxFailed, UnknownEnvironment
 from interpreter.models import Limits, Usage
 from interpreter.runtimes import bubblewrap, enforcement, keeper, payload, process
-from interpreter.runtimes.base import Progress, Runtime, Sandbox
+from interpreter.runtimes.base import Meter, Progress, Runtime, Sandbox, used_of_limit
 from interpreter.runtimes.cgroup import Hierarchy
 from interpreter.runtimes.handle import Handle
 from interpreter.runtimes.kernel_environment import KernelEnvironment, ensure
@@ -158,10 +158,19 @@ class EmbeddedRuntime(Runtime):
             return "stopped"
         recorded = run.exit_code()
         code = code if recorded is None else recorded
-        return keeper.reason(code, run.log_tail(), self._oom_kills(sandbox), sandbox.limits)
+        out_of_memory = None
+        if self._oom_kills(sandbox):
+            usage = enforcement.usage(Handle.of(sandbox.handle))
+            out_of_memory = used_of_limit(usage, sandbox.limits)
+        return keeper.reason(code, run.log_tail(), out_of_memory)
 
     async def usage(self, sandbox: Sandbox) -> Usage | None:
         return await asyncio.to_thread(enforcement.usage, Handle.of(sandbox.handle))
+
+    async def meter(self, sandbox: Sandbox) -> Meter | None:
+        # Not in a thread: the files are the kernel's and open at once, and a caller that is
+        # cancelled meanwhile would leave them open.
+        return enforcement.meter(Handle.of(sandbox.handle))
 
     async def out_of_memory(self, sandbox: Sandbox) -> int:
         return await asyncio.to_thread(self._oom_kills, sandbox)
@@ -208,3 +217,6 @@ class EmbeddedRuntime(Runtime):
                 recorded = run.recorded()
                 handle = Handle.of(recorded) if recorded else Handle(run=str(path))
                 self._stop(path.name, replace(handle, process=run.process()))
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from interpreter.models import Limits, Usage
 from interpreter.runtimes import cgroup_v1, cgroup_v2, process
 from interpreter.runtimes.cgroup import MEGABYTE, Group, Hierarchy
+from interpreter.runtimes.group_meter import GroupMeter
 from interpreter.runtimes.handle import GroupHandle, Handle
 from interpreter.runtimes.process import Stat
 
@@ -90,6 +91,15 @@ def usage(handle: Handle) -> Usage | None:
     try:
         group = group_of(handle.group)
         return group.usage() if group else _summed(_family(handle))
+    except OSError:
+        return None
+
+
+def meter(handle: Handle) -> GroupMeter | None:
+    """None without a group: what processes used that have ended is known to nobody then."""
+    group = group_of(handle.group)
+    try:
+        return GroupMeter(group.gauges()) if group else None
     except OSError:
         return None
 

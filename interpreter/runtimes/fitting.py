@@ -21,6 +21,7 @@ from msgspec import Struct
 from interpreter.errors import ConfigurationError
 from interpreter.runtimes import payload
 from interpreter.runtimes.engine import Engine, explain
+from interpreter.runtimes.image_report import Report
 
 REPOSITORY = "interpreter/fitted"
 LABEL = "org.interpreter."
@@ -31,22 +32,6 @@ FIND_PYTHON = (
 )
 WAIT_SECONDS = 300
 MOST_REPORT = 256 * 1024
-
-
-class KernelSpec(Struct, frozen=True):
-    argv: list[str]
-    env: dict[str, str] = {}
-
-
-class Report(Struct, frozen=True):
-    """What there is in an image, as `interpreter.sandbox.fit` found it."""
-
-    problems: list[str]
-    python: str
-    python_version: str
-    ipykernel: str | None
-    kernelspecs: dict[str, KernelSpec]
-    matplotlib_cache: str | None
 
 
 class Fitted(Struct, frozen=True):

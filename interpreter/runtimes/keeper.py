@@ -58,13 +58,16 @@ def start(
         )
 
 
-def reason(code: int | None, log_tail: str, oom_kills: int, limits: Limits) -> str:
-    """Why a sandbox ended, in words. A shell's code above 128 is a signal."""
+def reason(code: int | None, log_tail: str, out_of_memory: str | None) -> str:
+    """Why a sandbox ended, in words. A shell's code above 128 is a signal.
+
+    `out_of_memory` says how much was used of which limit, if that has killed a process of it.
+    """
     said = f": {log_tail}" if log_tail else ""
     if code is None:
         return "killed"
-    if code in (-signal.SIGKILL, 128 + signal.SIGKILL) and oom_kills:
-        return f"out of memory (limit {limits.memory_mb} MB)"
+    if code in (-signal.SIGKILL, 128 + signal.SIGKILL) and out_of_memory:
+        return f"out of memory: {out_of_memory}"
     number = -code if code < 0 else code - 128
     try:
         return f"killed by {signal.Signals(number).name}"

@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interpreter.config import Environment
+from interpreter.errors import ConfigurationError
 from interpreter.models import Limits
 from interpreter.runtimes import payload
+from interpreter.runtimes.cgroup import MEGABYTE
+from interpreter.runtimes.image_report import Report
 from interpreter.runtimes.kernel_environment import KernelEnvironment
+from interpreter.runtimes.run_directory import IN_CONTAINER
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class Places:
     workspace: str
 
 
+STOCK_KERNEL = ["-m", "ipykernel_launcher", "-f", "{connection_file}"]
 ISOLATED = Places(code=payload.IN_SANDBOX, scratch="/tmp", workspace="/workspace")
 
 
@@ -65,3 +70,34 @@ def environ(kernel: KernelEnvironment, places: Places, limits: Limits, marker: s
         "OPENBLAS_NUM_THREADS": threads,
         **({"TZ": zone} if zone else {}),
     }
+
+
+def in_container(
+    name: str, configured: Environment, report: Report, limits: Limits, link: str
+) -> list[str]:
+    """The same for a container. Raises ConfigurationError if its image has no such kernel."""
+    argv, env = configured.argv, {}
+    if configured.kernel is not None:
+        spec = report.kernelspecs.get(configured.kernel)
+        if spec is None:
+            known = ", ".join(sorted(report.kernelspecs)) or "none"
+            raise ConfigurationError(
+                f"The image of the environment '{name}' has no kernel '{configured.kernel}'.",
+                f"It has: {known}.",
+            )
+        argv, env = spec.argv, spec.env
+    elif argv is None and not (report.ipykernel or "").startswith("7."):
+        # Our own way of starting ipykernel reaches into its parts, and those of 7 only.
+        argv = [report.python, *STOCK_KERNEL]
+    told = {
+        "start_socket": f"{IN_CONTAINER}/start" if link == "socket" else None,
+        "scratch": ISOLATED.scratch,
+        "workspace": ISOLATED.workspace,
+        "preload": configured.preload,
+        "argv": argv,
+        "env": env,
+        "transport": configured.transport,
+        "matplotlib_cache": report.matplotlib_cache,
+        "rlimits": {"file_bytes": limits.file_mb * MEGABYTE},
+    }
+    return [report.python, "-P", "-m", "interpreter.sandbox", json.dumps(told)]

@@ -28,6 +28,8 @@ from interpreter.runtimes import process
 from interpreter.runtimes.process import Identity
 
 TAIL_BYTES = 4096
+IN_CONTAINER = "/run/interpreter"
+"""Where a container sees the part of it that is shared."""
 
 
 class RunDirectory:

@@ -114,6 +114,7 @@ def test_input_without_a_terminal_fails_clearly(run: Run, session: str) -> None:
 def test_sessions_are_listed_and_found_by_prefix_or_name(run: Run, session: str) -> None:
     table = run("sessions").stdout
     assert re.search(rf"^{session}\s+cli-live\s+ready", table, re.MULTILINE)
+    assert re.search(rf"^{session} .* \d+ of 2,048 MB +\d+\.\d s ", table, re.MULTILINE)
     assert session in [s["id"] for s in json.loads(run("sessions", "--json").stdout)["sessions"]]
     assert run("run", "1", "-s", session[:-2]).stdout == "1\n"
     assert run("run", "2", "-s", "cli-live").stdout == "2\n"

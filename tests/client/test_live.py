@@ -42,6 +42,13 @@ def test_state_stays_between_cells(session: Session) -> None:
     assert result.outputs[0]["output_type"] == "execute_result"
 
 
+def test_a_result_says_what_the_cell_used(session: Session) -> None:
+    usage = session.run("sum(range(10**6))").usage
+    if session.refresh().limits_enforced_by == "cgroup":
+        assert usage is not None
+        assert usage.cpu_seconds > 0
+
+
 def test_a_table_and_a_picture_come_back(session: Session) -> None:
     table = session.run("import pandas as pd; df = pd.DataFrame({'a': [1, 2]}); df")
     assert "<table" in (table.html or "")

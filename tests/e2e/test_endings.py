@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from typing import Any
@@ -59,8 +60,10 @@ def test_out_of_memory_takes_the_kernel_and_says_so(http: httpx.Client) -> None:
     result = http.post(path, json={"code": hog}).json()
     if created["limits_enforced_by"] == "cgroup":
         assert result["status"] == "lost"
-        assert "out of memory" in result["reason"]
-        assert "400 MB" in result["reason"]
+        said = r"the kernel ran out of memory: (\d+) MB used of the limit of 400 MB"
+        assert (used := re.fullmatch(said, result["reason"])), result["reason"]
+        assert 300 < int(used[1]) <= 400
+        assert result["usage"]["memory_peak_bytes"] > 300_000_000
     else:
         assert result["error"]["ename"] == "MemoryError"
     assert http.post(path, json={"code": "6 * 7"}).json()["text"] == "42"
