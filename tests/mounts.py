@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,3 +33,11 @@ def soon(condition: Callable[[], bool], seconds: float = 20) -> bool:
     while not (so := condition()) and time.monotonic() < deadline:
         time.sleep(0.01)
     return so
+
+
+def mount(*words: str | Path) -> None:
+    subprocess.run(["mount", *words], check=True)
+
+
+def unmount(place: str | Path) -> None:
+    subprocess.run(["umount", place], check=True)

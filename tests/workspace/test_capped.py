@@ -6,14 +6,16 @@ import asyncio
 import errno
 import os
 import stat
-import subprocess
+from collections.abc import Callable
+from io import FileIO
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from interpreter.errors import SandboxFailed
 from interpreter.workspace import Workspaces
-from tests.mounts import loop_devices_of, mounts_of, soon
+from tests.mounts import loop_devices_of, mount, mounts_of, soon, unmount
 
 MEGABYTE = 1024 * 1024
 CAP_SYS_RESOURCE = 24
@@ -31,11 +33,30 @@ def taken(root: Path, id: str) -> int:
 
 def fill(file: Path) -> int:
     """Writes until there is no room; returns how much went in."""
-    with open(file, "wb", buffering=0) as out, pytest.raises(OSError) as caught:
-        while True:
-            out.write(b"x" * 65536)
-    assert caught.value.errno == errno.ENOSPC
+    with open(file, "wb", buffering=0) as out:
+        refused = until_refused(lambda: out.write(b"x" * 65536))
+    assert refused.errno == errno.ENOSPC
     return file.stat().st_size
+
+
+def until_refused(do: Callable[[], object]) -> OSError:
+    try:
+        while True:
+            do()
+    except OSError as e:
+        return e
+
+
+def held_open(file: Path) -> FileIO:
+    return open(file, "wb", buffering=0)
+
+
+def write_through(file: Path, data: bytes) -> None:
+    """Until it is in the image."""
+    with open(file, "wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
 
 
 def may_grow() -> bool:
@@ -61,6 +82,17 @@ async def test_a_workspace_is_an_empty_file_system_of_its_size(
     assert await workspaces.remove("s-1") == 0
 
 
+async def test_many_can_be_made_at_once(workspaces: Workspaces, root: Path) -> None:
+    ids = [f"s-{number}" for number in range(8)]
+    made = await asyncio.gather(*(workspaces.create(id, 16) for id in ids))
+    for workspace in made:
+        (workspace.path / "whose").write_text(workspace.path.name)
+    assert [(w.path / "whose").read_text() for w in made] == ids
+    assert len(loop_devices_of(root)) == 8
+    await asyncio.gather(*map(workspaces.remove, ids))
+    assert mounts_of(root) == []
+
+
 async def test_a_full_workspace_is_full_for_nobody_else(workspaces: Workspaces, root: Path) -> None:
     full = (await workspaces.create("s-full", 16)).path
     other = (await workspaces.create("s-other", 16)).path
@@ -75,9 +107,7 @@ async def test_a_full_workspace_is_full_for_nobody_else(workspaces: Workspaces, 
 
 async def test_what_is_deleted_inside_is_given_back(workspaces: Workspaces, root: Path) -> None:
     path = (await workspaces.create("s-1", 64)).path
-    with open(path / "large", "wb") as file:
-        file.write(os.urandom(32 * MEGABYTE))
-        os.fsync(file.fileno())
+    write_through(path / "large", os.urandom(32 * MEGABYTE))
     assert taken(root, "s-1") > 32 * MEGABYTE
     (path / "large").unlink()
     assert soon(lambda: taken(root, "s-1") < 8 * MEGABYTE)
@@ -85,13 +115,10 @@ async def test_what_is_deleted_inside_is_given_back(workspaces: Workspaces, root
 
 async def test_a_workspace_holds_so_many_files_and_no_more(workspaces: Workspaces) -> None:
     path = (await workspaces.create("s-1", 16)).path
-    made = 0
-    with pytest.raises(OSError) as caught:
-        while made < 100_000:
-            (path / str(made)).touch()
-            made += 1
-    assert caught.value.errno == errno.ENOSPC
-    assert made < 2000
+    numbers = count()
+    refused = until_refused(lambda: (path / str(next(numbers))).touch())
+    assert refused.errno == errno.ENOSPC
+    assert next(numbers) < 2000
     (path / "0").unlink()
     (path / "again").touch()
 
@@ -122,7 +149,7 @@ async def test_removing_follows_nothing_that_lies_inside(workspaces: Workspaces,
 
 async def test_a_workspace_in_use_is_removed_all_the_same(workspaces: Workspaces, root: Path) -> None:
     path = (await workspaces.create("s-1", 16)).path
-    with open(path / "file", "wb", buffering=0) as file:
+    with held_open(path / "file") as file:
         file.write(b"x")
         await workspaces.remove("s-1")
         assert mounts_of(root) == []
@@ -136,7 +163,7 @@ async def test_what_someone_else_mounted_there_stays_as_it_is(
     path = (await workspaces.create("s-1", 16)).path
     (path / "file").write_text("kept")
     (root / "s-2").mkdir()
-    subprocess.run(["mount", "--bind", path, root / "s-2"], check=True)
+    mount("--bind", path, root / "s-2")
     await workspaces.remove("s-2")
     assert mounts_of(root) == [str(path)]
     assert (path / "file").read_text() == "kept"
@@ -188,13 +215,13 @@ async def test_an_image_that_a_sandbox_still_uses_is_not_mounted_as_another(
     path = (await workspaces.create("s-1", 16)).path
     inside = root.parent / "inside"
     inside.mkdir()
-    subprocess.run(["mount", "--bind", path, inside], check=True)
+    mount("--bind", path, inside)
     await workspaces.close(in_use=set())
     await workspaces.open("s-1")
     (inside / "file").write_text("from inside")
     assert (path / "file").read_text() == "from inside"
     assert path.stat().st_dev == inside.stat().st_dev
-    subprocess.run(["umount", inside], check=True)
+    unmount(inside)
     inside.rmdir()
 
 
@@ -203,8 +230,7 @@ async def test_a_damaged_image_is_an_error_and_can_be_removed(
 ) -> None:
     await workspaces.create("s-1", 16)
     await workspaces.close(in_use=set())
-    with open(root / "s-1.img", "r+b") as file:
-        file.write(b"\0" * 8192)
+    (root / "s-1.img").write_bytes(bytes(16 * MEGABYTE))
     with pytest.raises(SandboxFailed, match="cannot be used"):
         await workspaces.open("s-1")
     await workspaces.remove("s-1")
@@ -215,9 +241,9 @@ async def test_a_workspace_grows_while_it_is_in_use_or_stays_as_it_was(
     workspaces: Workspaces, root: Path
 ) -> None:
     path = (await workspaces.create("s-1", 16)).path
-    with open(path / "file", "w") as file:
+    with held_open(path / "file") as file:
         grown = await workspaces.grow("s-1", 64)
-        file.write("kept")
+        file.write(b"kept")
     assert grown == may_grow()
     most = 64 if grown else 16
     assert 0.75 * most * MEGABYTE < size(path) <= most * MEGABYTE
@@ -232,14 +258,14 @@ async def test_a_workspace_that_cannot_be_made_leaves_nothing(
     workspaces: Workspaces, root: Path
 ) -> None:
     root.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", root], check=True)
+    mount("--types", "tmpfs", "--options", "size=16k", "tmpfs", root)
     try:
         with pytest.raises(SandboxFailed, match=r"no disk: mkfs\.ext4 failed"):
             await workspaces.create("s-1", 16)
         assert list(root.iterdir()) == []
         assert mounts_of(root) == []
     finally:
-        subprocess.run(["umount", root], check=True)
+        unmount(root)
 
 
 async def test_a_workspace_that_nobody_waits_for_leaves_nothing(
