@@ -68,6 +68,7 @@ DEFAULT_MAXIMUMS = Limits(
     cpus=8.0,
     processes=4096,
     file_mb=16384,
+    disk_mb=102400,
     cell_seconds=86400.0,
     queued_cells=1000,
     recorded_mb=16384,

@@ -55,6 +55,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cpus: Annotated[float, Meta(ge=0.1, description="processor cores the sandbox may use")] = 1.0
     processes: Annotated[int, Meta(ge=32, description="processes and threads at once")] = 256
     file_mb: Annotated[int, Meta(ge=1, description="size of one file")] = 1024
+    disk_mb: Annotated[int, Meta(ge=16, description="what the workspace may hold")] = 4096
     cell_seconds: Annotated[float, Meta(gt=0, description="longest timeout of a cell")] = 600.0
     queued_cells: Annotated[int, Meta(ge=1, description="cells waiting their turn")] = 100
     recorded_mb: Annotated[int, Meta(ge=1, description="output recorded of one cell")] = 1024
@@ -67,6 +68,7 @@ class LimitsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cpus: Annotated[float, Meta(ge=0.1)] | None = None
     processes: Annotated[int, Meta(ge=32, le=MOST)] | None = None
     file_mb: Annotated[int, Meta(ge=1, le=MOST)] | None = None
+    disk_mb: Annotated[int, Meta(ge=16, le=MOST)] | None = None
     cell_seconds: Annotated[float, Meta(gt=0)] | None = None
     queued_cells: Annotated[int, Meta(ge=1, le=MOST)] | None = None
     recorded_mb: Annotated[int, Meta(ge=1, le=MOST)] | None = None
@@ -117,6 +119,8 @@ class Session(Struct, frozen=True, kw_only=True):
     labels: dict[str, str]
     limits: Limits
     limits_enforced_by: str
+    disk_enforced_by: str
+    """Who holds it to `disk_mb`: 'filesystem', or 'nothing'."""
     usage: Usage | None
     created_at: datetime
     last_activity: datetime

@@ -70,7 +70,7 @@ async def _serve(config: Config, console: Console) -> None:
         )
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
-        _greet(console, config, port, token, runtime)
+        _greet(console, config, port, token, runtime, orchestrator.workspaces.describe())
         await stopping.wait()
         server.stop()
     finally:
@@ -111,7 +111,7 @@ def _bind(config: Config) -> list[socket.socket]:
         ) from None
 
 
-def _greet(console: Console, config: Config, port: int, token: str, runtime: Runtime) -> None:
+def _greet(console: Console, config: Config, port: int, token: str, runtime: Runtime, disk: str) -> None:
     host = f"[{config.host}]" if ":" in config.host else config.host
     where = "from the settings" if config.token else f"kept in {config.token_path}"
     console.print(f"Interpreter {__version__}", style="bold")
@@ -119,6 +119,7 @@ def _greet(console: Console, config: Config, port: int, token: str, runtime: Run
         f"url       http://{host}:{port}  (try /docs)",
         f"token     {token}  ({where})",
         f"sessions  {runtime.describe()}",
+        f"disk      {disk}",
     ):
         console.print(f"  {line}", markup=False, soft_wrap=True)
     if runtime.isolation == "none":

@@ -46,20 +46,21 @@ class Orchestrator:
         self.runtime = runtime
         self._config = config
         self._store = store
-        self._workspaces = Workspaces(config.data_path / "workspaces")
+        self.workspaces = Workspaces(config.data_path / "workspaces")
         self._live: dict[str, LiveSession] = {}
         self._ended: dict[str, SessionRecord] = {}
         """Sessions that ended under an earlier gateway: history without a sandbox."""
         self._creating = 0
-        self._spares = Spares(config.spares, self._make_spare)
+        self._spares = Spares(config.spares, self._make_spare, self._discard)
 
     async def start(self) -> None:
         """Finds the sessions of an earlier gateway, removes what belongs to none, makes spares."""
+        await self.workspaces.prepare()
         records = await self._store.sessions()
         alive = [r for r in records if SessionState(r.state) in ALIVE and r.handle is not None]
         self._ended = {r.id: r for r in records if r not in alive}
         await self.runtime.sweep({r.sandbox_id or r.id for r in alive})
-        await self._workspaces.sweep({r.id for r in records})
+        await self.workspaces.sweep({r.id for r in records})
         await asyncio.gather(*(self._find(record) for record in alive))
         self._spares.fill()
 
@@ -70,6 +71,7 @@ class Orchestrator:
             await asyncio.gather(*(s.stop("the gateway stopped") for s in self._live.values()))
         else:
             await asyncio.gather(*(s.leave() for s in self._live.values()))
+        await self.workspaces.close({s.id for s in self._live.values() if s.state in ALIVE})
 
     # -- sessions
 
@@ -89,23 +91,46 @@ class Orchestrator:
 
     async def _hand_over(self, environment: str, limits: Limits) -> tuple[LiveSession, bool]:
         """A spare that fits, else a new sandbox; and whether it is a spare."""
-        if environment == self._config.default_environment and (spare := await self._spares.take()):
-            sandbox = await self.runtime.limit(spare.sandbox, limits)
-            if sandbox is not None:
-                spare.sandbox = sandbox
-                return spare, True
-            self._spares.put_back(spare)
+        wants_default = environment == self._config.default_environment
+        spare = await self._spares.take() if wants_default else None
+        if spare is not None and await self._fit(spare, limits):
+            return spare, True
         return await self._launch(environment, limits), False
+
+    async def _fit(self, spare: LiveSession, limits: Limits) -> bool:
+        """Gives a spare other limits; if it cannot have them it is put back as it was."""
+        before = spare.sandbox
+        after = await self.runtime.limit(before, limits)
+        if after is not None:
+            same = limits.disk_mb == before.limits.disk_mb
+            if same or await self.workspaces.grow(spare.id, limits.disk_mb):
+                spare.sandbox = after
+                return True
+            if await self.runtime.limit(after, before.limits) is None:
+                await self._discard(spare)
+                return False
+        self._spares.put_back(spare)
+        return False
 
     async def _make_spare(self) -> LiveSession:
         return await self._launch(self._config.default_environment, self._config.limits)
 
+    async def _discard(self, spare: LiveSession) -> None:
+        """Ends a spare that nobody will use."""
+        try:
+            await spare.stop("nobody uses it")
+        except InterpreterError as e:
+            log.error("a spare sandbox could not be ended", sandbox=spare.id, reason=e.message)
+        await self.workspaces.remove(spare.id)
+
     async def _launch(self, environment: str, limits: Limits) -> LiveSession:
         id = "s-" + secrets.token_hex(8)
-        workspace = await self._workspaces.create(id)
+        workspace = await self.workspaces.create(id, limits.disk_mb)
         try:
-            sandbox = await self.runtime.start(id, environment, limits, workspace)
-            session = LiveSession(sandbox, self._config, self._store, self.runtime)
+            sandbox = await self.runtime.start(id, environment, limits, workspace.path)
+            session = LiveSession(
+                sandbox, workspace.disk_enforced_by, self._config, self._store, self.runtime
+            )
             try:
                 await session.launch()
             except (TimeoutError, ConnectionError) as e:
@@ -115,7 +140,7 @@ class Orchestrator:
                 await session.stop("it did not start")
                 raise
         except BaseException:
-            await self._workspaces.remove(id)
+            await self.workspaces.remove(id)
             raise
         return session
 
@@ -123,10 +148,13 @@ class Orchestrator:
         """Takes up a session of an earlier gateway, or records that its sandbox is gone."""
         sandbox = sandbox_of(record)
         last_seq = await self._store.last_seq(record.id)
-        session = LiveSession(sandbox, self._config, self._store, self.runtime, last_seq)
+        session = LiveSession(
+            sandbox, record.disk_enforced_by, self._config, self._store, self.runtime, last_seq
+        )
         try:
             if not await self.runtime.find(sandbox):
                 raise SandboxFailed("its sandbox was gone when the gateway started again")
+            await self.workspaces.open(record.id)
             await session.attach(record, await self._store.received(record.id))
             log.info("session found again", session=record.id)
         except InterpreterError as e:
@@ -170,7 +198,7 @@ class Orchestrator:
             session.events.close()
             await session.history.settled()
         executions = await self._store.count_executions(session_id)
-        size = await self._workspaces.remove(session_id)
+        size = await self.workspaces.remove(session_id)
         self._store.audit("session.deleted", session_id, {"executions": executions, "bytes": size})
         deleted = self._store.delete_session(session_id)
         self._store.hurry()

@@ -47,7 +47,13 @@ class LiveSession:
     """A session whose sandbox runs. Unclaimed, it is a spare; `claim` makes it someone's."""
 
     def __init__(
-        self, sandbox: Sandbox, config: Config, store: Store, runtime: Runtime, last_seq: int = 0
+        self,
+        sandbox: Sandbox,
+        disk_enforced_by: str,
+        config: Config,
+        store: Store,
+        runtime: Runtime,
+        last_seq: int = 0,
     ) -> None:
         now = datetime.now(UTC)
         self.id = sandbox.id
@@ -57,6 +63,7 @@ class LiveSession:
         self.name: str | None = None
         self.labels: dict[str, str] = {}
         self.limits = sandbox.limits
+        self.disk_enforced_by = disk_enforced_by
         self.warm = False
         self.created_at = self.last_activity = now
         self.events = EventLog(self.id, store, self._stored, last_seq)
@@ -220,6 +227,7 @@ class LiveSession:
             labels=self.labels,
             limits=self.limits,
             limits_enforced_by=self.sandbox.limits_enforced_by,
+            disk_enforced_by=self.disk_enforced_by,
             created_at=self.created_at,
             last_activity=self.last_activity,
             expires_at=None,
@@ -409,6 +417,7 @@ def session_model(record: SessionRecord, usage: Any = None) -> Session:
         labels=record.labels,
         limits=record.limits,
         limits_enforced_by=record.limits_enforced_by,
+        disk_enforced_by=record.disk_enforced_by,
         usage=usage,
         created_at=record.created_at,
         last_activity=record.last_activity,

@@ -19,9 +19,15 @@ RETRY_SECONDS = 5.0
 class Spares:
     """Keeps `target` unclaimed sessions of the default environment."""
 
-    def __init__(self, target: int, make: Callable[[], Awaitable[LiveSession]]) -> None:
+    def __init__(
+        self,
+        target: int,
+        make: Callable[[], Awaitable[LiveSession]],
+        discard: Callable[[LiveSession], Awaitable[None]],
+    ) -> None:
         self._target = target
         self._make = make
+        self._discard = discard
         self._ready: deque[LiveSession] = deque()
         self._filling: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -41,7 +47,10 @@ class Spares:
         spare = None
         while self._ready and spare is None:
             candidate = self._ready.popleft()
-            spare = None if candidate.ended.is_set() else candidate
+            if candidate.ended.is_set():
+                await self._discard(candidate)
+            else:
+                spare = candidate
         self.fill()
         return spare
 
@@ -77,5 +86,5 @@ class Spares:
         if self._filling is not None:
             self._filling.cancel()
             await asyncio.gather(self._filling, return_exceptions=True)
-        await asyncio.gather(*(spare.stop("the gateway stops") for spare in self._ready))
+        await asyncio.gather(*(self._discard(spare) for spare in self._ready))
         self._ready.clear()

@@ -40,6 +40,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     handle: dict[str, Any] | None
     """What the runtime needs to find the sandbox again; None when there is no sandbox."""
     sandbox_id: str | None = None
+    disk_enforced_by: str = "nothing"
 
 
 class StoreUnavailable(Exception):

@@ -1,5 +1,5 @@
 """The filesystem layer: a session's files."""
 
-from interpreter.workspace.workspaces import Workspaces
+from interpreter.workspace.workspaces import Workspace, Workspaces
 
-__all__ = ["Workspaces"]
+__all__ = ["Workspace", "Workspaces"]

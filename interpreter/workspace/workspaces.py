@@ -1,45 +1,161 @@
 """The directories that sessions keep their files in, one each, under one root.
 
+Where the gateway may mount, each is a file system of its own with a size that the kernel holds the
+session to; elsewhere it is a plain directory, and `disk_enforced_by` says 'nothing'.
+
 What is in them was written by the sandbox and is untrusted: nothing here follows a link.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
+from collections.abc import Callable, Set
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+import structlog
+
+from interpreter.errors import SandboxFailed
+from interpreter.workspace.image import CommandFailed, Image, usable
+
+log = structlog.get_logger()
+
+SUFFIX = ".img"
+EnforcedBy = Literal["filesystem", "nothing"]
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where a session's files are, and who holds it to its `disk_mb`."""
+
+    path: Path
+    disk_enforced_by: EnforcedBy
 
 
 class Workspaces:
-    """Makes, measures and removes workspaces."""
+    """Makes, measures and removes workspaces. `prepare` finds out whether they can be capped."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self._root = root.absolute()
+        self.disk_enforced_by: EnforcedBy = "nothing"
+        """What holds for workspaces made from now on."""
+        self.not_enforced_because: str | None = "it was not tried"
+        """Why that is nothing, for people; None when it is not."""
+
+    async def prepare(self) -> None:
+        """Called once at start, before anything else."""
+        trial = self._root.with_name(".trial-workspace")
+        self.not_enforced_because = await asyncio.to_thread(
+            usable, Image(trial.with_name(trial.name + SUFFIX), trial)
+        )
+        self.disk_enforced_by = "nothing" if self.not_enforced_because else "filesystem"
+
+    def describe(self) -> str:
+        """For people, in one line."""
+        if self.disk_enforced_by == "nothing":
+            return f"NOT LIMITED: workspaces are plain directories ({self.not_enforced_because})"
+        return "limited: each workspace is a file system of its own"
 
     def path(self, id: str) -> Path:
         return self._root / id
 
-    async def create(self, id: str) -> Path:
-        path = self.path(id)
-        await asyncio.to_thread(path.mkdir, mode=0o700, parents=True, exist_ok=True)
-        return path
+    async def create(self, id: str, megabytes: int) -> Workspace:
+        """An empty workspace that holds at most so much; raises SandboxFailed."""
+        making = asyncio.ensure_future(asyncio.to_thread(self._create, id, megabytes))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            # The thread cannot be stopped half-way; what it makes must not be left behind.
+            with contextlib.suppress(SandboxFailed, OSError):
+                await making
+                await self.remove(id)
+            raise
+
+    def _create(self, id: str, megabytes: int) -> Workspace:
+        if self.disk_enforced_by == "nothing":
+            self.path(id).mkdir(mode=0o700, parents=True)
+        else:
+            try:
+                self._image(id).make(megabytes)
+            except CommandFailed as e:
+                raise SandboxFailed(f"The session got no disk: {e}.") from e
+        return Workspace(self.path(id), self.disk_enforced_by)
+
+    async def open(self, id: str) -> Path:
+        """The path of a workspace that was made before, ready for use; raises SandboxFailed.
+
+        After a reboot, and after a gateway's orderly end, those of ended sessions are not mounted.
+        """
+        image = self._image(id)
+
+        def mount() -> None:
+            if image.file.exists() and not image.mounted:
+                image.mount()
+
+        try:
+            await asyncio.to_thread(mount)
+        except OSError as e:
+            raise SandboxFailed(f"The session's disk cannot be used: {e}.") from e
+        return image.at
+
+    async def grow(self, id: str, megabytes: int) -> bool:
+        """Lets a workspace hold more, while it is in use; False when it stays as it was."""
+        return await asyncio.to_thread(self._grow, self._image(id), megabytes)
+
+    def _grow(self, image: Image, megabytes: int) -> bool:
+        try:
+            return not image.exists or image.grow(megabytes)
+        except OSError as e:
+            log.error("a workspace could not grow", workspace=image.at.name, reason=str(e))
+            return False
 
     async def remove(self, id: str) -> int:
         """Removes a workspace whose sandbox has ended; returns the bytes its files had."""
-        return await asyncio.to_thread(_remove, self.path(id))
+        return await asyncio.to_thread(self._remove, id)
 
-    async def sweep(self, known: set[str]) -> None:
-        """Removes the workspaces of sessions that there are no more."""
+    def _remove(self, id: str) -> int:
+        image = self._image(id)
+        try:
+            if not image.exists:
+                return _remove_directory(image.at)
+            size = image.used()
+            image.remove()
+        except OSError as e:
+            log.error("a workspace could not be removed", workspace=id, reason=str(e))
+            return 0
+        return size
 
-        def remove_unknown() -> None:
-            for path in self._root.iterdir() if self._root.is_dir() else ():
-                if path.name not in known:
-                    _remove(path)
+    async def sweep(self, known: Set[str]) -> None:
+        """Called at start: removes the workspaces of sessions that there are no more."""
+        await self._each(self._remove, besides=known)
 
-        await asyncio.to_thread(remove_unknown)
+    async def close(self, in_use: Set[str]) -> None:
+        """Called when the gateway ends: unmounts the workspaces that no sandbox uses."""
+
+        def unmount(id: str) -> None:
+            try:
+                self._image(id).unmount()
+            except OSError as e:
+                log.error("a workspace could not be unmounted", workspace=id, reason=str(e))
+
+        await self._each(unmount, besides=in_use)
+
+    async def _each(self, do: Callable[[str], object], besides: Set[str]) -> None:
+        def do_each() -> None:
+            names = [path.name for path in self._root.iterdir()] if self._root.is_dir() else []
+            for id in {name.removesuffix(SUFFIX) for name in names} - besides:
+                do(id)
+
+        await asyncio.to_thread(do_each)
+
+    def _image(self, id: str) -> Image:
+        return Image(self._root / (id + SUFFIX), self.path(id))
 
 
-def _remove(path: Path) -> int:
+def _remove_directory(path: Path) -> int:
     # Python's own tree walks recurse; a sandbox can make a tree too deep for them.
     measured = subprocess.run(
         ["du", "--summarize", "--bytes", "--", path], capture_output=True, text=True

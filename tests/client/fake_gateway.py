@@ -117,6 +117,7 @@ def session(id: str = "s-1", name: str | None = None) -> dict[str, Any]:
         "labels": {},
         "limits": {},
         "limits_enforced_by": "rlimits",
+        "disk_enforced_by": "nothing",
         "usage": None,
         "created_at": "2030-01-01T00:00:00Z",
         "last_activity": "2030-01-01T00:00:00Z",

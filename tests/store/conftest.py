@@ -47,6 +47,7 @@ def record() -> Callable[..., SessionRecord]:
             "labels": {},
             "limits": Limits(),
             "limits_enforced_by": "nothing",
+            "disk_enforced_by": "nothing",
             "created_at": NOON,
             "last_activity": NOON,
             "expires_at": None,
