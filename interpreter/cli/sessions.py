@@ -65,12 +65,12 @@ def _row(session: Session) -> tuple[str, ...]:
         session.state.value,
         session.isolation,
         session.environment,
-        _ago(session.created_at),
-        _ago(session.last_activity),
+        ago(session.created_at),
+        ago(session.last_activity),
     )
 
 
-def _ago(then: datetime) -> str:
+def ago(then: datetime) -> str:
     seconds = max(0, int((datetime.now(UTC) - then).total_seconds()))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
