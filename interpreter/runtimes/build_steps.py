@@ -13,7 +13,7 @@ from interpreter.errors import ConfigurationError
 TAIL = 15
 """Lines of a failed build that are shown."""
 
-WORK = {"pip install": "installing packages", "apt-get": "installing fonts", "compileall": "compiling"}
+WORK = {"pip install": "installing packages", "apt-get": "installing fonts", "compileall": "preparing"}
 """What a long RUN is doing, told by what is in it."""
 UNREACHABLE = ("connection", "retrying", "certificate", "temporary failure", "no matching distribution")
 

@@ -96,7 +96,8 @@ def build(client: Any, name: str, base: str, report: Report, root: Path | None =
             steps.follow(name, answers)
         client.tag(f"{repository}:{__version__}", repository, "latest")
         _remove_replaced(client, before)
-        return _described(client.images(f"{repository}:latest")[0])
+        made = _id(client, f"{repository}:latest")
+        return next(image for image in listed(client) if image.id == made)
     except DockerException as e:
         raise ConfigurationError(
             f"The image '{name}' could not be built: {e}", "The engine's log may say more."
