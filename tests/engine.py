@@ -53,7 +53,7 @@ def running() -> Iterator[docker.APIClient]:
 
 def _answering() -> docker.APIClient | None:
     try:
-        return docker.APIClient(os.environ.get("DOCKER_HOST"), version="auto", timeout=120)
+        return docker.APIClient(os.environ.get("DOCKER_HOST"), version="auto", timeout=600)
     except DockerException:
         return None
 

@@ -17,6 +17,10 @@ app = typer.Typer(
 )
 sessions_app = typer.Typer()
 app.add_typer(sessions_app, name="sessions", invoke_without_command=True)
+images_app = typer.Typer(
+    help="Build, list and check the images that sandboxes are made from.", no_args_is_help=True
+)
+app.add_typer(images_app, name="images")
 
 Which = Annotated[str, typer.Argument(metavar="SESSION", help="Id, beginning of an id, or name.")]
 Several = Annotated[list[str], typer.Argument(metavar="SESSION…", help="Ids, beginnings or names.")]
@@ -167,6 +171,38 @@ def restart(session: Which) -> None:
     from interpreter.cli.sessions import restart as command
 
     command(session)
+
+
+@images_app.command("build")
+def build_images(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one. [all]")] = None,
+    base: Annotated[
+        str, typer.Option(metavar="auto|debian|IMAGE", help="What to build on; see docs/images.md.")
+    ] = "auto",
+) -> None:
+    """Build the kernel images with the Docker engine."""
+    from interpreter.cli.kernel_images import build as command
+
+    command(name, base)
+
+
+@images_app.command("check")
+def check_image(
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="Any image that the engine has.")],
+    json: Json = False,
+) -> None:
+    """Say whether sessions can run in an image, and what is missing if not."""
+    from interpreter.cli.kernel_images import check as command
+
+    raise typer.Exit(command(image, json))
+
+
+@images_app.command("list")
+def list_images(json: Json = False) -> None:
+    """List the kernel images in the Docker engine."""
+    from interpreter.cli.kernel_images import show as command
+
+    command(json)
 
 
 @app.command()

@@ -66,8 +66,8 @@ def _row(session: Session) -> tuple[str, ...]:
         session.isolation,
         session.environment,
         *_used(session),
-        _ago(session.created_at),
-        _ago(session.last_activity),
+        ago(session.created_at),
+        ago(session.last_activity),
     )
 
 
@@ -82,7 +82,7 @@ def _used(session: Session) -> tuple[str, str]:
     )
 
 
-def _ago(then: datetime) -> str:
+def ago(then: datetime) -> str:
     seconds = max(0, int((datetime.now(UTC) - then).total_seconds()))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:

@@ -31,12 +31,14 @@ from interpreter.runtimes import (
     container,
     enforcement,
     fitting,
+    images,
     keeper,
     payload,
     program,
 )
 from interpreter.runtimes import process as processes
 from interpreter.runtimes.base import Meter, Progress, Runtime, Sandbox, used_of_limit
+from interpreter.runtimes.build_steps import Step
 from interpreter.runtimes.cgroup import Group
 from interpreter.runtimes.container import Blueprint
 from interpreter.runtimes.container_handle import ContainerHandle
@@ -47,7 +49,6 @@ from interpreter.runtimes.group_meter import GroupMeter
 from interpreter.runtimes.membership import group_of_process
 from interpreter.runtimes.run_directory import RunDirectory
 from interpreter.runtimes.trial import Trial
-from interpreter.sandbox.doors import KEY
 
 UID = 1000
 ENGINE_RETRY = 1.0
@@ -95,12 +96,25 @@ class DockerRuntime(Runtime):
         self._choose_user(info)
         for name, environment in self._config.environments.items():
             container.check_options(name, environment, info)
-            image = environment.image or f"interpreter/{name}"
+            image = environment.image or await self._own_image(name, progress)
             progress(f"preparing the image {image}")
             self._images[name] = await fitting.fit(engine, image, self._payload)
             program.in_container(name, environment, self._images[name].report, self._config.limits, "")
             progress(f"trying a container of the environment {name}")
             self._links[name] = await self._try_out(name)
+
+    async def _own_image(self, name: str, progress: Progress) -> str:
+        """The image of an environment that names none: ours of that name, built if it is missing."""
+        image = f"interpreter/{name}"
+        if name in images.names() and not await self.engine.call(images.has, self.engine.api, image):
+            loop = asyncio.get_running_loop()
+
+            def report(step: Step) -> None:
+                doing = f"building the image {image}, step {step.number}: {step.doing}"
+                loop.call_soon_threadsafe(progress, doing)
+
+            await self.engine.call(images.build, self.engine.api, name, "auto", report)
+        return image
 
     def _prepare(self) -> None:
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -180,7 +194,7 @@ class DockerRuntime(Runtime):
         command = program.in_container(environment, configured, report, limits, handle.link)
         if handle.link == "attach":
             blueprint = self._blueprint(
-                id, environment, limits, workspace, None, command, {KEY: handle.key}
+                id, environment, limits, workspace, None, command, {program.KEY_VARIABLE: handle.key}
             )
             made = await self._containers.create(blueprint)
             await self._containers.start(made)

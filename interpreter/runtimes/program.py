@@ -27,6 +27,7 @@ class Places:
     workspace: str
 
 
+KEY_VARIABLE = "INTERPRETER_LINK_KEY"
 STOCK_KERNEL = ["-m", "ipykernel_launcher", "-f", "{connection_file}"]
 ISOLATED = Places(code=payload.IN_SANDBOX, scratch="/tmp", workspace="/workspace")
 
@@ -91,6 +92,7 @@ def in_container(
         argv = [report.python, *STOCK_KERNEL]
     told = {
         "start_socket": f"{IN_CONTAINER}/start" if link == "socket" else None,
+        "key_variable": KEY_VARIABLE if link == "attach" else None,
         "scratch": ISOLATED.scratch,
         "workspace": ISOLATED.workspace,
         "preload": configured.preload,

@@ -16,9 +16,9 @@ from interpreter.runtimes.container import Blueprint
 from interpreter.runtimes.containers import START_SECONDS, Containers
 from interpreter.runtimes.engine import explain
 from interpreter.runtimes.run_directory import IN_CONTAINER, RunDirectory
-from interpreter.sandbox.knock import UNREACHABLE
 
-KNOCK = ["-P", "-m", "interpreter.sandbox.knock", f"{IN_CONTAINER}/start"]
+UNREACHABLE = 7
+KNOCK = ["-P", "-m", "interpreter.sandbox.knock", f"{IN_CONTAINER}/start", str(UNREACHABLE)]
 NOTHING = ["-P", "-c", "pass"]
 
 Plan = Callable[[str, Path, Path | None, list[str]], Blueprint]

@@ -15,8 +15,6 @@ import socket
 
 from interpreter.sandbox.settings import Settings
 
-KEY = "INTERPRETER_LINK_KEY"
-"""The variable that holds the key, in hexadecimal digits; cells never see it."""
 CHUNK = 256 * 1024
 
 
@@ -97,12 +95,12 @@ class _Stdio(Connection):
 
 
 def open_door(settings: Settings) -> SocketDoor | StdioDoor:
-    key = os.environ.pop(KEY, "")
     if settings.listen_fd is not None:
         return SocketDoor(socket.socket(fileno=settings.listen_fd))
     if settings.start_socket is not None:
         return SocketDoor(take_over(settings.start_socket))
-    return StdioDoor(bytes.fromhex(key))
+    assert settings.key_variable is not None
+    return StdioDoor(bytes.fromhex(os.environ.pop(settings.key_variable)))
 
 
 def take_over(path: str) -> socket.socket:

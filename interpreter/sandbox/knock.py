@@ -1,4 +1,4 @@
-"""Tries the door: exits with 0 if the gateway's socket can be taken over from in here.
+"""Tries the door: takes over the gateway's socket, or exits with the code it was given for that.
 
 The runtime runs this in a trial container before it relies on that way.
 """
@@ -9,10 +9,8 @@ import sys
 
 from interpreter.sandbox.doors import take_over
 
-UNREACHABLE = 7
-
 if __name__ == "__main__":
     try:
         take_over(sys.argv[1]).close()
     except OSError:
-        sys.exit(UNREACHABLE)
+        sys.exit(int(sys.argv[2]))

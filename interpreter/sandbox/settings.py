@@ -16,8 +16,10 @@ class Settings:
     """A listening unix socket that this process inherited: the link is what connects to it. The
     gateway made it, so the sandbox has no say in where it is."""
     start_socket: str | None = None
-    """Where the gateway hands over that socket to a process that could not inherit it. With
-    neither, the link is stdin and stdout."""
+    """Where the gateway hands over that socket to a process that could not inherit it."""
+    key_variable: str | None = None
+    """The variable with the key of a link on stdin and stdout. Cells can read this process's command
+    line, but not its environment."""
     preload: list[str] = field(default_factory=list)
     argv: list[str] | None = None
     env: dict[str, str] = field(default_factory=dict)
