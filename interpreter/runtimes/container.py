@@ -55,6 +55,8 @@ class Blueprint:
             "hostname": "sandbox",
             "labels": {OWNER: self.owner, SANDBOX: self.id},
             "stdin_open": attached,
+            # Else stdin would end with the first gateway that lets go of it.
+            "detach": True,
             # The first process has no handler for SIGTERM, so that cells cannot end it.
             "stop_signal": "SIGKILL",
             "healthcheck": {"test": ["NONE"]},

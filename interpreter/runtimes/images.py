@@ -111,15 +111,20 @@ def has(client: Any, image: str) -> bool:
 def listed(client: Any) -> list[KernelImage]:
     """The kernel images in the engine: ours, and others that carry our label."""
     found = client.images(filters={"label": NAME_LABEL, "dangling": False})
-    images = [_described(image) for image in found if image.get("RepoTags")]
+    images = [_described(image) for image in found if _tags(image)]
     return sorted(images, key=lambda image: (image.name, image.made_at))
+
+
+def _tags(image: Mapping[str, Any]) -> list[str]:
+    """Without what the runtime makes of images, which carries their labels on."""
+    return sorted(t for t in image.get("RepoTags") or () if not t.startswith("interpreter/fitted:"))
 
 
 def _described(image: Mapping[str, Any]) -> KernelImage:
     labels = image.get("Labels") or {}
     return KernelImage(
         name=labels[NAME_LABEL],
-        tags=sorted(image["RepoTags"]),
+        tags=_tags(image),
         id=image["Id"],
         size=image["Size"],
         made_at=datetime.fromtimestamp(image["Created"], UTC),

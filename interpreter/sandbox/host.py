@@ -177,9 +177,6 @@ class Host:
 
     def _connect(self, kernel: Kernel) -> None:
         for name in kernel.channels.connect():
-            sock = kernel.channels[name].socket
-            assert sock is not None
-            self._reactor.watch(sock.fileno(), partial(self._exchange, kernel, name))
             self._choose_events(kernel, name)
 
     def _exchange(self, kernel: Kernel, name: str) -> None:
@@ -221,8 +218,8 @@ class Host:
             self._reactor.forget(fd)
             return
         resting = name in kernel.stalled or (name == "iopub" and kernel.resting)
-        reading = 0 if resting else READ
-        self._reactor.change(fd, reading | (WRITE if channel.waits_to_send else 0))
+        events = (0 if resting else READ) | (WRITE if channel.waits_to_send else 0)
+        self._reactor.watch(fd, partial(self._exchange, kernel, name), events)
 
     def _relay(self, kernel: Kernel, name: str) -> None:
         """Passes on what a kernel sent, as long as not too much of it is unacknowledged."""

@@ -16,11 +16,17 @@ class Reactor:
         self._callbacks: dict[int, Callable[[], None]] = {}
 
     def watch(self, fd: int, on_ready: Callable[[], None], events: int = READ) -> None:
-        self._callbacks[fd] = on_ready
-        self._epoll.register(fd, events)
+        """Calls back when one of the events is there; without any, the descriptor is let go.
 
-    def change(self, fd: int, events: int) -> None:
-        self._epoll.modify(fd, events)
+        It would not do to wait for none: epoll tells of a connection's end all the same, for ever.
+        """
+        if not events:
+            self.forget(fd)
+        elif fd in self._callbacks:
+            self._epoll.modify(fd, events)
+        else:
+            self._callbacks[fd] = on_ready
+            self._epoll.register(fd, events)
 
     def forget(self, fd: int) -> None:
         """Does nothing for a descriptor that is not waited for."""

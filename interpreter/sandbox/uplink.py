@@ -86,7 +86,8 @@ class Uplink:
 
     def _choose_events(self, connection: Connection) -> None:
         if connection.read_fd == connection.write_fd:
-            self._reactor.change(connection.read_fd, READ | (WRITE if self._waits_to_send else 0))
+            events = READ | (WRITE if self._waits_to_send else 0)
+            self._reactor.watch(connection.read_fd, lambda: self._exchange(connection), events)
         elif self._waits_to_send:
             self._reactor.watch(connection.write_fd, self.flush_soon, WRITE)
         else:
