@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from tests.conftest import Gateway
+from tests.mounts import loop_devices_of, mounts_of, soon
 
 
 def processes_of(data: Path) -> list[str]:
@@ -30,7 +31,6 @@ def groups_of(ids: list[str]) -> list[str]:
 
 def test_a_gateway_and_its_sessions_leave_nothing(own_gateway: Gateway) -> None:
     before = {path.name for path in Path("/tmp").iterdir()}
-    mounts = Path("/proc/self/mountinfo").read_text().count("\n")
     own_gateway.start()
     ids = []
     with own_gateway.client() as client:
@@ -39,17 +39,20 @@ def test_a_gateway_and_its_sessions_leave_nothing(own_gateway: Gateway) -> None:
             ids.append(id)
             code = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)"
             client.post(f"/v1/sessions/{id}/executions", json={"code": code})
+        assert len(loop_devices_of(own_gateway.data)) >= 3
         for id in ids:
             client.delete(f"/v1/sessions/{id}")
         assert client.get("/v1/sessions").json() == {"sessions": []}
     assert groups_of(ids) == []
-    assert list((own_gateway.data / "workspaces").glob("s-*")) != ids
+    left = [*mounts_of(own_gateway.data), *map(str, (own_gateway.data / "workspaces").iterdir())]
+    assert not [path for path in left if any(id in path for id in ids)]
     assert own_gateway.process is not None
     own_gateway.process.send_signal(signal.SIGTERM)
     assert own_gateway.process.wait(30) == 0
     assert processes_of(own_gateway.data) == []
     assert [p.name for p in (own_gateway.data / "workspaces").iterdir()] == []
     assert [p.name for p in (own_gateway.data / "run").iterdir()] == []
-    assert Path("/proc/self/mountinfo").read_text().count("\n") == mounts
+    assert mounts_of(own_gateway.data) == []
+    assert soon(lambda: loop_devices_of(own_gateway.data) == [])
     new = {path.name for path in Path("/tmp").iterdir()} - before
     assert not [name for name in new if "interpreter" in name and "tests" not in name]

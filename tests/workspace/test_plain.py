@@ -1,0 +1,63 @@
+"""Where the gateway may not mount, a workspace is a plain directory, and that is said."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interpreter.workspace import Workspaces
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder of a user without rights, and this process as that user."""
+    with tempfile.TemporaryDirectory(prefix="interpreter-tests-", dir="/tmp") as folder:
+        os.chown(folder, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+        try:
+            yield Path(folder)
+        finally:
+            os.seteuid(0)
+
+
+async def test_without_root_a_workspace_is_a_directory(folder: Path) -> None:
+    workspaces = Workspaces(folder / "workspaces")
+    await workspaces.prepare()
+    assert workspaces.disk_enforced_by == "nothing"
+    assert "NOT LIMITED" in workspaces.describe()
+    assert "root" in workspaces.describe()
+    made = await workspaces.create("s-1", 16)
+    assert made.disk_enforced_by == "nothing"
+    assert await workspaces.grow("s-1", 64), "nothing holds it"
+    (made.path / "file").write_bytes(b"x" * 1000)
+    outside = folder / "outside"
+    outside.mkdir()
+    (made.path / "link").symlink_to(outside)
+    assert await workspaces.open("s-1") == made.path
+    assert await workspaces.remove("s-1") >= 1000
+    await workspaces.create("s-2", 16)
+    await workspaces.close(in_use=set())
+    await workspaces.sweep(set())
+    assert list((folder / "workspaces").iterdir()) == []
+    assert outside.is_dir()
+
+
+def test_a_root_that_may_not_mount_is_found_out(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, pathlib, sys\nfrom interpreter.workspace import Workspaces\n"
+        "workspaces = Workspaces(pathlib.Path(sys.argv[1], 'workspaces'))\n"
+        "asyncio.run(workspaces.prepare())\nprint(workspaces.describe())"
+    )
+    command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", script, str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "NOT LIMITED" in said
+    assert "mount failed" in said
+    assert list(tmp_path.iterdir()) == []
