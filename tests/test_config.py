@@ -29,6 +29,7 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
 def test_a_maximum_leaves_the_others_as_they_are(tmp_path: Path) -> None:
     config = load({}, {"INTERPRETER_MAXIMUMS__CPUS": "16"}).config
     assert (config.maximums.cpus, config.maximums.memory_mb) == (16.0, 16384)
+    assert (config.limits.disk_mb, config.maximums.disk_mb) == (4096, 102400)
 
 
 def test_environments_of_the_file_are_added_to_the_built_in_ones(tmp_path: Path) -> None:
@@ -46,6 +47,7 @@ def test_environments_of_the_file_are_added_to_the_built_in_ones(tmp_path: Path)
         ("prot = 1", "prot"),
         ('runtime = "cloud"', "cloud"),
         ("[limits]\nmemory_mb = 1", "memory_mb"),
+        ("[limits]\ndisk_mb = 15", "disk_mb"),
         ('default_environment = "r"', "default_environment"),
         ("port = [", "not valid TOML"),
     ],

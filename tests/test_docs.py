@@ -71,7 +71,8 @@ def test_every_setting_and_limit_is_documented() -> None:
     for struct in (Config, Limits):
         for field in msgspec.structs.fields(struct):
             assert field.name in text, field.name
-    assert f"| `memory_mb` | {Limits().memory_mb} | {Config().maximums.memory_mb} |" in text
+    for name in ("memory_mb", "disk_mb"):
+        assert f"| `{name}` | {getattr(Limits(), name)} | {getattr(Config().maximums, name)} |" in text
 
 
 def test_every_error_event_and_option_is_documented() -> None:

@@ -165,7 +165,8 @@ def test_an_unknown_environment_is_refused_with_those_there_are(http: httpx.Clie
 
 
 @pytest.mark.parametrize(
-    ("limit", "value"), [("memory_mb", 16385), ("cpus", 8.5), ("processes", 2**53), ("file_mb", 10**6)]
+    ("limit", "value"),
+    [("memory_mb", 16385), ("cpus", 8.5), ("processes", 2**53), ("file_mb", 10**6), ("disk_mb", 102401)],
 )
 def test_limits_beyond_the_maximum_are_refused(http: httpx.Client, limit: str, value: float) -> None:
     answer = http.post("/v1/sessions", json={"limits": {limit: value}})
