@@ -56,3 +56,25 @@ def test_a_gateway_and_its_sessions_leave_nothing(own_gateway: Gateway) -> None:
     assert soon(lambda: loop_devices_of(own_gateway.data) == [])
     new = {path.name for path in Path("/tmp").iterdir()} - before
     assert not [name for name in new if "interpreter" in name and "tests" not in name]
+
+
+def test_a_spare_that_dies_leaves_nothing(own_gateway: Gateway) -> None:
+    own_gateway.start()
+    workspaces = own_gateway.data / "workspaces"
+    assert soon(lambda: workspaces.is_dir() and any(workspaces.iterdir()))
+    spare = next(workspaces.iterdir()).stem
+    with own_gateway.client() as client:
+
+        def is_replaced() -> bool:
+            """Its end is noticed in its own time: until then a session may be made of it."""
+            for process in psutil.process_iter():
+                with contextlib.suppress(psutil.Error):
+                    if process.environ().get("INTERPRETER_SANDBOX") == spare:
+                        process.kill()
+            answer = client.post("/v1/sessions")
+            if answer.status_code == 201:
+                client.delete(f"/v1/sessions/{answer.json()['id']}")
+            return not [path for path in workspaces.iterdir() if path.stem == spare]
+
+        assert soon(is_replaced, seconds=60)
+        assert not [device for device in loop_devices_of(own_gateway.data) if spare in device]

@@ -71,7 +71,7 @@ class Orchestrator:
             await asyncio.gather(*(s.stop("the gateway stopped") for s in self._live.values()))
         else:
             await asyncio.gather(*(s.leave() for s in self._live.values()))
-        await self.workspaces.close({s.id for s in self._live.values() if s.state in ALIVE})
+        await self.workspaces.close({s.id for s in self._live.values() if not s.ended.is_set()})
 
     # -- sessions
 
