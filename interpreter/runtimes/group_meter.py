@@ -14,8 +14,10 @@ from interpreter.models import ExecutionUsage
 from interpreter.runtimes.base import Meter
 from interpreter.runtimes.cgroup import Gauges, Transferred
 
-MOST_BYTES = 64 * 1024
-"""Of one file; the longest has a few lines for each block device."""
+NUMBER = 128
+"""Bytes in which a number is found, at the start of a file."""
+LINES = 64 * 1024
+"""Bytes for a file with a few lines for each block device."""
 
 
 class GroupMeter(Meter):
@@ -61,10 +63,10 @@ class GroupMeter(Meter):
         self._files.close()
 
     def _counted(self) -> tuple[int, Transferred]:
-        microseconds = self._gauges.cpu_microseconds(os.pread(self._cpu, MOST_BYTES, 0))
+        microseconds = self._gauges.cpu_microseconds(os.pread(self._cpu, NUMBER, 0))
         if self._io is None:
             return microseconds, Transferred()
-        return microseconds, self._gauges.transferred(os.pread(self._io, MOST_BYTES, 0))
+        return microseconds, self._gauges.transferred(os.pread(self._io, LINES, 0))
 
 
 class _Peak:
@@ -100,7 +102,7 @@ class _Peak:
         os.pwrite(self.fd, b"0", 0)
 
     def _read(self) -> int:
-        return int(os.pread(self.fd, MOST_BYTES, 0))
+        return int(os.pread(self.fd, NUMBER, 0))
 
 
 def _open(path: Path, files: contextlib.ExitStack, how: int = os.O_RDONLY) -> int:
