@@ -175,7 +175,9 @@ def restart(session: Which) -> None:
 
 @images_app.command("build")
 def build_images(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one. [all]")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Which one; all if not given.")
+    ] = None,
     base: Annotated[
         str, typer.Option(metavar="auto|debian|IMAGE", help="What to build on; see docs/images.md.")
     ] = "auto",

@@ -65,6 +65,7 @@ def test_every_command_has_help(tmp_path: Path) -> None:
         "logs",
         "interrupt",
         "restart",
+        "images",
         "config",
     ):
         assert command in listed
@@ -107,4 +108,13 @@ def test_a_cell_does_not_wait_for_the_imports_of_the_gateway() -> None:
     )
     loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert "httpx" in loaded
-    assert not loaded & {"tornado", "zmq", "structlog", "prompt_toolkit", "asyncio", "rich", "pygments"}
+    assert not loaded & {
+        "tornado",
+        "zmq",
+        "structlog",
+        "prompt_toolkit",
+        "asyncio",
+        "rich",
+        "pygments",
+        "docker",
+    }

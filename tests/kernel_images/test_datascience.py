@@ -35,7 +35,7 @@ for write, read, name in [
 ]:
     write(f"/tmp/{name}", index=False)
     assert read(f"/tmp/{name}").equals(table), name
-assert duckdb.sql("select sum(a) from '/tmp/t.parquet'").fetchone() == (3,)
+assert duckdb.sql("select sum(a) from '/tmp/t.parquet'").fetchall() == [(3,)]
 print("read back")
 """
 
