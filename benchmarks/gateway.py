@@ -56,7 +56,8 @@ def running(**settings: str) -> Iterator[Gateway]:
     with tempfile.TemporaryDirectory(prefix="interpreter-bench-") as folder:
         data, log = Path(folder, "data"), Path(folder, "log")
         environ = {k: v for k, v in os.environ.items() if not k.startswith("INTERPRETER_")}
-        given = {"kernels_dir": str(kernels.folder()), "data_dir": str(data), "port": "0", **settings}
+        places = {"kernels_dir": str(kernels.folder()), "data_dir": str(data), "port": "0"}
+        given = {"runtime": "embedded", **places, **settings}
         environ |= {f"INTERPRETER_{name.upper()}": value for name, value in given.items()}
         # Sessions end with it, so that stopping it is all there is to clean up.
         environ["INTERPRETER_ON_SHUTDOWN"] = "stop"

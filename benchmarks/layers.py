@@ -24,7 +24,7 @@ from interpreter import Client
 from interpreter.config import Config
 from interpreter.models import ExecutionCreate, SessionCreate
 from interpreter.orchestrator import LiveSession, Orchestrator
-from interpreter.runtimes import choose
+from interpreter.runtimes import prepared
 from interpreter.store import Store
 
 
@@ -72,8 +72,7 @@ async def _open(stack: AsyncExitStack) -> tuple[Relayed, LiveSession]:
     """A sandbox driven over its link alone, and a session of an orchestrator without a gateway."""
     data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="interpreter-bench-")))
     config = Config(data_dir=str(data), kernels_dir=str(kernels.folder()), spares=0, on_shutdown="stop")
-    runtime = choose(config)
-    await runtime.prepare(print)
+    runtime = await prepared(config, print)
     store = await Store.open(data / "interpreter.db")
     stack.push_async_callback(store.close)
     orchestrator = Orchestrator(config, store, runtime)

@@ -83,8 +83,11 @@ class Orchestrator:
         self._creating += 1
         try:
             session, warm = await self._hand_over(environment, limits)
-            session.claim(request, session.sandbox, warm=warm)
+            saved = session.claim(request, session.sandbox, warm=warm)
             self._live[session.id] = session
+            # Whoever is told of a session finds it again, also after the gateway was killed.
+            self._store.hurry()
+            await saved
         finally:
             self._creating -= 1
         return session
@@ -151,7 +154,12 @@ class Orchestrator:
         session = LiveSession(
             sandbox, record.disk_enforced_by, self._config, self._store, self.runtime, last_seq
         )
+        ours = record.runtime == self.runtime.name
         try:
+            if not ours:
+                raise SandboxFailed(
+                    f"it ran on {record.runtime}, and this gateway uses {self.runtime.name}"
+                )
             if not await self.runtime.find(sandbox):
                 raise SandboxFailed("its sandbox was gone when the gateway started again")
             await self.workspaces.open(record.id)
@@ -159,7 +167,7 @@ class Orchestrator:
             log.info("session found again", session=record.id)
         except InterpreterError as e:
             log.warning("session not found again", session=record.id, reason=e.message)
-            await session.give_up(record, e.message)
+            await session.give_up(record, e.message, stop=ours)
         self._live[record.id] = session
 
     @property

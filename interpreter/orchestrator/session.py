@@ -105,16 +105,17 @@ class LiveSession:
         await self._measure()
         self._watch()
 
-    def claim(self, request: SessionCreate, sandbox: Sandbox, *, warm: bool) -> None:
-        """Makes this someone's session: from now on it is recorded."""
+    def claim(self, request: SessionCreate, sandbox: Sandbox, *, warm: bool) -> asyncio.Future[None]:
+        """Makes this someone's session: from now on it is recorded, once what is returned is done."""
         self.sandbox = sandbox
         self.limits = self.cells.limits = sandbox.limits
         self.name, self.labels, self.warm = request.name, dict(request.labels), warm
         self.created_at = self.last_activity = datetime.now(UTC)
         self._claimed = True
-        self._store.save_session(self.record())
+        saved = self._store.save_session(self.record())
         self.events.record()
         self._change(SessionState.ready, "created")
+        return saved
 
     async def attach(self, record: SessionRecord, received: int) -> None:
         """Takes up a session of an earlier gateway whose sandbox is still there."""
@@ -142,7 +143,7 @@ class LiveSession:
         asyncio.get_running_loop().call_soon(link.begin)  # after what was just spawned
         self._watch()
 
-    async def give_up(self, record: SessionRecord, reason: str) -> None:
+    async def give_up(self, record: SessionRecord, reason: str, *, stop: bool) -> None:
         """Records that a session of an earlier gateway could not be taken up."""
         self.name, self.labels, self.warm = record.name, record.labels, record.warm
         self.created_at, self.last_activity = record.created_at, record.last_activity
@@ -154,7 +155,8 @@ class LiveSession:
         if not self.ended.is_set():
             self._end(SessionState.stopped, reason)
         await self._release()
-        await self._runtime.stop(self.sandbox)
+        if stop:
+            await self._runtime.stop(self.sandbox)
 
     async def _measure(self) -> None:
         self._meter = self.cells.meter = await self._runtime.meter(self.sandbox)

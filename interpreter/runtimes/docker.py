@@ -99,7 +99,7 @@ class DockerRuntime(Runtime):
             image = environment.image or await self._own_image(name, progress)
             progress(f"preparing the image {image}")
             self._images[name] = await fitting.fit(engine, image, self._payload)
-            program.in_container(name, environment, self._images[name].report, self._config.limits, "")
+            self._command(name, self._config.limits, "")  # its kernel is there
             progress(f"trying a container of the environment {name}")
             self._links[name] = await self._try_out(name)
 
@@ -190,8 +190,7 @@ class DockerRuntime(Runtime):
     async def _start(
         self, handle: ContainerHandle, id: str, environment: str, limits: Limits, workspace: Path
     ) -> str:
-        configured, report = self._config.environments[environment], self._images[environment].report
-        command = program.in_container(environment, configured, report, limits, handle.link)
+        command = self._command(environment, limits, handle.link)
         if handle.link == "attach":
             blueprint = self._blueprint(
                 id, environment, limits, workspace, None, command, {program.KEY_VARIABLE: handle.key}
@@ -208,6 +207,11 @@ class DockerRuntime(Runtime):
             why = keeper.reason(code, _readable(await self._containers.last_words(made)), None)
             raise SandboxFailed(f"The container ended at once: {why}")
         return made
+
+    def _command(self, environment: str, limits: Limits, link: str) -> list[str]:
+        configured, fitted = self._config.environments[environment], self._images[environment]
+        preload = configured.preload or fitted.preload
+        return program.in_container(environment, configured, fitted.report, preload, limits, link)
 
     async def _process(self, made: str) -> processes.Identity | None:
         """The container's first process, if the engine is on this machine."""

@@ -22,6 +22,7 @@ from interpreter.errors import ConfigurationError
 from interpreter.runtimes import payload
 from interpreter.runtimes.engine import Engine, explain
 from interpreter.runtimes.image_report import Report
+from interpreter.runtimes.images import PRELOAD_LABEL
 
 REPOSITORY = "interpreter/fitted"
 LABEL = "org.interpreter."
@@ -39,6 +40,8 @@ class Fitted(Struct, frozen=True):
 
     image: str
     report: Report
+    preload: list[str] = []
+    """What the image asks to have imported before a kernel is forked."""
 
 
 async def fit(engine: Engine, image: str, code: Path) -> Fitted:
@@ -50,19 +53,20 @@ async def fit(engine: Engine, image: str, code: Path) -> Fitted:
             f"There is no image '{image}' in the engine.",
             "Pull it, or build it with 'interpreter images build'.",
         ) from None
+    preload = ((found["Config"] or {}).get("Labels") or {}).get(PRELOAD_LABEL, "").split()
     name = f"{found['Id'].rpartition(':')[2][:12]}-{code.name.rpartition('-')[2]}"
     tag = f"{REPOSITORY}:{name}"
     try:
         fitted = await engine.call(engine.api.inspect_image, tag)
         report = msgspec.json.decode(fitted["Config"]["Labels"][REPORT], type=Report)
-        return Fitted(fitted["Id"], report)
+        return Fitted(fitted["Id"], report, preload)
     except (ImageNotFound, msgspec.MsgspecError, KeyError, TypeError):
         pass
     try:
         report, id = await engine.call(_fit, engine.api, found["Id"], image, code, name)
     except DockerException as e:
         raise ConfigurationError(f"The image '{image}' cannot be used: {explain(e)}") from None
-    return Fitted(id, report)
+    return Fitted(id, report, preload)
 
 
 async def check(engine: Engine, image: str, code: Path) -> Report:

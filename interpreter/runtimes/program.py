@@ -74,7 +74,12 @@ def environ(kernel: KernelEnvironment, places: Places, limits: Limits, marker: s
 
 
 def in_container(
-    name: str, configured: Environment, report: Report, limits: Limits, link: str
+    name: str,
+    configured: Environment,
+    report: Report,
+    preload: list[str],
+    limits: Limits,
+    link: str,
 ) -> list[str]:
     """The same for a container. Raises ConfigurationError if its image has no such kernel."""
     argv, env = configured.argv, {}
@@ -95,7 +100,7 @@ def in_container(
         "key_variable": KEY_VARIABLE if link == "attach" else None,
         "scratch": ISOLATED.scratch,
         "workspace": ISOLATED.workspace,
-        "preload": configured.preload,
+        "preload": preload,
         "argv": argv,
         "env": env,
         "transport": configured.transport,
