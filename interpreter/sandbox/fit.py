@@ -41,9 +41,15 @@ def main() -> None:
         "python_version": sys.version.split()[0],
         "ipykernel": ipykernel,
         "kernelspecs": kernelspecs,
-        "matplotlib_cache": FONT_CACHE if os.path.isdir(FONT_CACHE) else None,
+        "matplotlib_cache": font_cache(),
     }
     print(json.dumps(report))
+
+
+def font_cache() -> str | None:
+    """Where matplotlib's list of fonts is: in our own images it is beside the packages."""
+    places = (os.path.join(sys.prefix, "matplotlib-cache"), FONT_CACHE)
+    return next((place for place in places if os.path.isdir(place)), None)
 
 
 def version_of(package: str) -> str | None:
@@ -81,7 +87,7 @@ def change() -> None:
         os.symlink("/workspace", "/mnt/data")
     add_line("/etc/passwd", USER)
     add_line("/etc/group", GROUP)
-    if version_of("matplotlib") is not None:
+    if version_of("matplotlib") is not None and font_cache() is None:
         # A sandbox could only make this cache anew every time, and that takes seconds.
         os.makedirs(FONT_CACHE, exist_ok=True)
         environ = dict(os.environ, MPLCONFIGDIR=FONT_CACHE, MPLBACKEND="agg")
