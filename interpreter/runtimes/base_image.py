@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any
 
-from docker.errors import DockerException, ImageNotFound
+from docker.errors import ImageNotFound
 
 from interpreter.runtimes import debian_base
 from interpreter.runtimes.base import Progress
@@ -53,7 +53,7 @@ def pull(
         try:
             for answer in client.pull(repository, tag=tag, stream=True, decode=True):
                 answers.put(answer)
-        except DockerException as e:
+        except Exception as e:
             answers.put({"error": str(e)})
         answers.put(None)
 

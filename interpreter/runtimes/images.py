@@ -98,7 +98,8 @@ def build(client: Any, name: str, base: str, report: Report, root: Path | None =
         _remove_replaced(client, before)
         made = _id(client, f"{repository}:latest")
         return next(image for image in listed(client) if image.id == made)
-    except DockerException as e:
+    # An engine that goes away meanwhile is an OSError of the connection.
+    except (DockerException, OSError) as e:
         raise ConfigurationError(
             f"The image '{name}' could not be built: {e}", "The engine's log may say more."
         ) from e
@@ -145,4 +146,4 @@ def _remove_replaced(client: Any, id: str | None) -> None:
     """Removes an image that has lost its last tag to the new one, unless sandboxes still run it."""
     with contextlib.suppress(APIError):
         if id is not None and not client.inspect_image(id)["RepoTags"]:
-            client.remove_image(id, noprune=True)
+            client.remove_image(id)

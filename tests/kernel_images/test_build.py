@@ -126,6 +126,24 @@ def test_a_build_tells_how_far_it_is(engine: docker.APIClient, python_image: Ker
     assert "installing packages" in {step.doing for step in told}
 
 
+def test_an_image_that_is_replaced_is_removed(
+    engine: docker.APIClient, python_image: KernelImage, tmp_path: Path
+) -> None:
+    shutil.copytree(images.folder() / "python", tmp_path / "replaced")
+    dockerfile = tmp_path / "replaced" / "Dockerfile"
+    text = dockerfile.read_text()
+    built = []
+    for title in ("first", "second"):
+        dockerfile.write_text(text.replace("Interpreter: Python", title))
+        built.append(images.build(engine, "replaced", "debian", print, tmp_path))
+    try:
+        there = {image["Id"] for image in engine.images(all=True)}
+        assert [image.id in there for image in (*built, python_image)] == [False, True, True]
+    finally:
+        for tag in built[-1].tags:
+            engine.remove_image(tag)
+
+
 def test_a_registry_that_does_not_answer_is_given_up(engine: docker.APIClient) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         registry = f"127.0.0.1:{silent.getsockname()[1]}/python"

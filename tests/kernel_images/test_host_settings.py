@@ -12,8 +12,8 @@ from interpreter.runtimes import build_context, host_settings
 def test_pips_indexes_come_from_its_files_and_variables(tmp_path: Path) -> None:
     (tmp_path / ".config/pip").mkdir(parents=True)
     (tmp_path / ".config/pip/pip.conf").write_text(
-        "[global]\nindex-url = https://files.example/simple\nfind-links = /opt/wheels\n"
-        "extra-index-url =\n    https://one.example/\n    file:///opt/simple\n    https://two.example/\n"
+        "[global]\nindex-url = https://files.example/simple\nfind-links = /srv/wheels\n"
+        "extra-index-url =\n    https://one.example/\n    file:///srv/simple\n    https://two.example/\n"
     )
     environ = {"HOME": str(tmp_path), "PIP_INDEX_URL": "https://variable.example/100%25"}
     assert host_settings.pip_settings(environ) == {
