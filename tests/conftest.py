@@ -123,6 +123,20 @@ def place(request: pytest.FixtureRequest) -> dict[str, str]:
     return PLACES[request.param]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the second link only what goes through it: the rest is the same by either, and takes long."""
+
+    def goes_through(item: pytest.Item) -> bool:
+        called = getattr(item, "callspec", None)
+        by_attaching = called is not None and called.params.get("place") == "docker-attach"
+        return not by_attaching or "e2e" in item.path.parts
+
+    left_out = [item for item in items if not goes_through(item)]
+    if left_out and not config.option.file_or_dir:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if goes_through(item)]
+
+
 def only(*places: str) -> pytest.MarkDecorator:
     """For tests of something that not every place has."""
     return pytest.mark.parametrize("place", places, indirect=True)
