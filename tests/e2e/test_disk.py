@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -11,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
-from tests.conftest import Gateway
+from tests.conftest import Gateway, kill_sandbox
 from tests.mounts import loop_devices_of, mounts_of, soon
 
 MEGABYTE = 1024 * 1024
@@ -135,10 +132,8 @@ def test_after_a_reboot_the_workspace_is_there_until_it_is_deleted(own_gateway: 
         client.post(path, json={"code": "open('f', 'w').write('here')"})
         assert len(client.get(path).json()["executions"]) == 1, "all of it is recorded"
     own_gateway.kill()
-    for process in psutil.process_iter(["cmdline"]):
-        if str(own_gateway.data) in " ".join(process.info["cmdline"] or []):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
+    for sandbox in (own_gateway.data / "run").iterdir():
+        kill_sandbox(sandbox.name)
     for place in mounts_of(own_gateway.data):
         assert soon(lambda place=place: subprocess.run(["umount", place]).returncode == 0)
     own_gateway.start()

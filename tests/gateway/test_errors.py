@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import time
 from collections.abc import Iterator
 
 import httpx
-import psutil
 import pytest
 
 from interpreter.errors import BY_CODE
-from tests.conftest import Gateway
+from tests.conftest import Gateway, kill_sandbox
 from tests.gateway.conftest import assert_refused
 
 ON_A_SESSION = [
@@ -84,20 +80,13 @@ def test_a_failed_session_says_why_and_can_only_be_read_and_deleted(http: httpx.
     id = http.post("/v1/sessions").json()["id"]
     path = f"/v1/sessions/{id}"
     cell = http.post(f"{path}/executions", json={"code": "print('kept')"}).json()
-    _kill_sandbox(id)
+    kill_sandbox(id)
     _wait_for_state(http, path, "failed")
     for rest in ("/executions", "/interrupt", "/restart"):
         answer = http.post(path + rest, content=BODIES.get(rest))
         assert_refused(answer, "wrong_state", "failed: the sandbox ended", "Create a new session")
     assert http.get(f"{path}/executions/{cell['id']}").json()["text"] == "kept\n"
     assert http.delete(path).status_code == 200
-
-
-def _kill_sandbox(session: str) -> None:
-    for process in psutil.process_iter(["cmdline"]):
-        if session in " ".join(process.info["cmdline"] or []):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
 
 
 def _wait_for_state(http: httpx.Client, path: str, state: str) -> None:
