@@ -91,7 +91,7 @@ def _with_image(client: docker.APIClient) -> Iterator[docker.APIClient]:
     yield client
     left = everything(client) - before
     client.close()
-    assert not left, "the tests left something in the engine"
+    assert left == set(), "the tests left something in the engine"
 
 
 def everything(client: docker.APIClient) -> set[str]:

@@ -114,7 +114,7 @@ class Containers:
         except NotFound:
             pass
         except APIError as e:
-            if e.status_code != 409:  # it is being removed already
+            if "already in progress" not in explain(e):
                 raise SandboxFailed(f"A container could not be removed: {explain(e)}") from e
 
     async def owned(self) -> list[tuple[str, str]]:

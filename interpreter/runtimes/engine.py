@@ -98,9 +98,18 @@ class Engine:
             ) from None
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Calls a method of `api` on one of the engine's threads."""
+        """Calls a method of `api` on one of the engine's threads.
+
+        A call that has begun cannot be stopped half-way. So who is cancelled meanwhile hears of it
+        when the call has ended, and can clean up what it made.
+        """
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, functools.partial(function, *args, **kwargs))
+        work = loop.run_in_executor(self._pool, functools.partial(function, *args, **kwargs))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait({work})
+            raise
 
     async def connect(self, protocol: Callable[[], asyncio.BaseProtocol]) -> asyncio.Transport:
         """A new connection to the engine's HTTP server."""
