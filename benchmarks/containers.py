@@ -32,8 +32,7 @@ FITTED = "interpreter/fitted"
 PYTHON = "/opt/kernel/bin/python"
 PRELOAD = ["numpy", "pandas", "matplotlib.pyplot"]
 OURS = (
-    "import os, sys; from interpreter.sandbox import zygote; i = zygote.Imports({preload})\n"
-    "while not i.done: i.step()\n"
+    "import os; from interpreter.sandbox import zygote; zygote.preload({preload}); "
     "from interpreter.sandbox import kernel; kernel.run('/k/c.json', '/tmp', os.dup(2))"
 )
 STOCK = ["-m", "ipykernel_launcher", "-f", "/k/c.json"]
@@ -50,7 +49,9 @@ def measure(quick: bool) -> list[Figure]:
         times = _starts(server, api, rounds)
         session = server.create()
         kernel = enter(
-            closing(direct.Waiting(enter(by_hand(api, fitted, ["-c", OURS.format(preload=PRELOAD)]))))
+            closing(
+                direct.Waiting(enter(by_hand(api, fitted, ["-P", "-c", OURS.format(preload=PRELOAD)])))
+            )
         )
         plain = enter(closing(Connection(server.address)))
         request = server.cell(session, CODE)

@@ -73,15 +73,12 @@ class KernelConnection:
         self._iopub_seen = asyncio.Event()
         self._exited = asyncio.Event()
 
-    async def start(self, *, at_once: bool = False) -> None:
-        """Starts the kernel and waits until it answers on both of its channels.
-
-        `at_once` is for someone who waits: the kernel then starts before its imports are done.
-        """
+    async def start(self) -> None:
+        """Starts the kernel and waits until it answers on both of its channels."""
         for channel in CHANNELS:
             info = {"kernel": self.name, "channel": channel}
             self._streams[channel] = self._link.open(info, self._handler(channel))
-        answer = await self._link.command("start", kernel=self.name, at_once=at_once)
+        answer = await self._link.command("start", kernel=self.name)
         if "error" in answer:
             raise SandboxFailed(f"The kernel could not be started: {str(answer['error'])[:1000]}")
         while not self._iopub_seen.is_set():

@@ -98,7 +98,7 @@ class Orchestrator:
         spare = await self._spares.take() if wants_default else None
         if spare is not None and await self._fit(spare, limits):
             return spare, True
-        return await self._launch(environment, limits, at_once=True), False
+        return await self._launch(environment, limits), False
 
     async def _fit(self, spare: LiveSession, limits: Limits) -> bool:
         """Gives a spare other limits; if it cannot have them it is put back as it was."""
@@ -116,7 +116,7 @@ class Orchestrator:
         return False
 
     async def _make_spare(self) -> LiveSession:
-        return await self._launch(self._config.default_environment, self._config.limits, at_once=False)
+        return await self._launch(self._config.default_environment, self._config.limits)
 
     async def _discard(self, spare: LiveSession) -> None:
         """Ends a spare that nobody will use."""
@@ -126,7 +126,7 @@ class Orchestrator:
             log.error("a spare sandbox could not be ended", sandbox=spare.id, reason=e.message)
         await self.workspaces.remove(spare.id)
 
-    async def _launch(self, environment: str, limits: Limits, *, at_once: bool) -> LiveSession:
+    async def _launch(self, environment: str, limits: Limits) -> LiveSession:
         id = "s-" + secrets.token_hex(8)
         workspace = await self.workspaces.create(id, limits.disk_mb)
         try:
@@ -135,7 +135,7 @@ class Orchestrator:
                 sandbox, workspace.disk_enforced_by, self._config, self._store, self.runtime
             )
             try:
-                await session.launch(at_once=at_once)
+                await session.launch()
             except (TimeoutError, ConnectionError) as e:
                 await session.stop("it did not start")
                 raise SandboxFailed(f"The sandbox did not start: {str(e) or 'it took too long'}.") from e

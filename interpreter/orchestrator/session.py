@@ -97,7 +97,7 @@ class LiveSession:
 
     # -- the start of a session's life
 
-    async def launch(self, *, at_once: bool) -> None:
+    async def launch(self) -> None:
         """Connects to a new sandbox and starts its first kernel."""
         await self._connect(received=0)
         async with asyncio.timeout(START_SECONDS):
@@ -334,11 +334,11 @@ class LiveSession:
 
     # -- inside: the kernel
 
-    async def _start_kernel(self, *, at_once: bool = True) -> None:
+    async def _start_kernel(self) -> None:
         assert self._link is not None
         self._kernel_number += 1
         kernel = self._kernel = KernelConnection(self._link, f"k{self._kernel_number}", self.cells)
-        await kernel.start(at_once=at_once)
+        await kernel.start()
         self.cells.attach(kernel)
 
     def _on_exit(self, name: str, exit: Exit, number: int) -> None:

@@ -98,7 +98,6 @@ class Launcher:
             "kernel": kernel.name,
             "connection_file": kernel.channels.connection_file,
             "workspace": self._settings.workspace,
-            "at_once": bool(kernel.start_command.get("at_once")),
         }
         try:
             socket.send_fds(self.channel, [json.dumps(request).encode()], [kernel.stderr_end])
