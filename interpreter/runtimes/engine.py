@@ -91,9 +91,8 @@ class Engine:
         except (DockerException, OSError, TimeoutError) as e:
             if tunnel is not None:
                 await tunnel.close()
-            reason = str(e) or "it does not answer"
             raise ConfigurationError(
-                f"No Docker engine answers at {where.host} ({where.origin}): {reason}",
+                f"No Docker engine answers at {where.host} ({where.origin}): {_why(e)}.",
                 "Start it, or set DOCKER_HOST to where it is.",
             ) from None
 
@@ -135,6 +134,17 @@ class Engine:
         await asyncio.to_thread(self.api.close)
         if self._tunnel is not None:
             await self._tunnel.close()
+
+
+def _why(error: Exception) -> str:
+    """Why nobody answers, without the words of four libraries around it."""
+    said = str(error)
+    for sign in ("FileNotFoundError", "ConnectionRefusedError", "Connection refused"):
+        if sign in said:
+            return "nothing listens there"
+    if "Permission denied" in said:
+        return "this user may not use it"
+    return said or "it takes too long"
 
 
 def _ssl_context(tls: TLSConfig) -> ssl.SSLContext:
