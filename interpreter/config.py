@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from interpreter.errors import ConfigurationError
-from interpreter.models import Limits
+from interpreter.models import Limits, OnIdle
 
 PREFIX = "INTERPRETER_"
 FILE_NAME = "interpreter.toml"
@@ -51,8 +51,12 @@ class Environment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Docker: insist on an engine that remaps users, so that nobody in a sandbox is anybody outside."""
     mounts: list[str] = []
     """Docker: host folders to see read-only, each 'host:inside', below one of `allowed_mounts`."""
-    gpus: str | None = None
+    gpus: str | int | None = None
     """Docker: 'all', a number, or device ids separated by commas."""
+    pool_min: Annotated[int, Meta(ge=0, le=100)] | None = None
+    """Sandboxes that always stand ready; None is `spares` for the default environment, else 0."""
+    pool_max: Annotated[int, Meta(ge=0, le=100)] = 8
+    """The most that stand ready when many are wanted at once."""
 
 
 DEFAULT_ENVIRONMENTS = {
@@ -72,6 +76,10 @@ DEFAULT_MAXIMUMS = Limits(
     cell_seconds=86400.0,
     queued_cells=1000,
     recorded_mb=16384,
+    idle_seconds=30 * 86400.0,
+    lifetime_seconds=30 * 86400.0,
+    executions=10_000_000,
+    contexts=64,
 )
 
 
@@ -86,6 +94,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     runtime: Literal["auto", "docker", "embedded"] = "auto"
     link: Literal["auto", "socket", "attach"] = "auto"
     """Docker: how the gateway reaches into a container; 'auto' finds out what works."""
+    engine_timeout: Annotated[float, Meta(gt=0)] = 60.0
+    """Docker: how long the engine may take to start a container before that is an error."""
     allowed_mounts: list[str] = []
     """Docker: the host folders that environments may mount from."""
     isolation: Literal["auto", "bubblewrap", "none"] = "auto"
@@ -93,19 +103,35 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """None makes one at first start and keeps it in the data directory."""
     on_shutdown: Literal["keep", "stop"] = "keep"
     """Whether sessions go on when the gateway stops, and are there at its next start."""
+    drain_seconds: Annotated[float, Meta(ge=0)] = 10.0
+    """How long a gateway that is told to stop waits for the cells that run."""
+
+    reconcile_seconds: Annotated[float, Meta(gt=0)] = 300.0
+    """How often sessions, sandboxes and workspaces are compared with each other."""
 
     default_environment: str = "python"
     environments: dict[str, Environment] = msgspec.field(
         default_factory=lambda: dict(DEFAULT_ENVIRONMENTS)
     )
     spares: Annotated[int, Meta(ge=0, le=100)] = 1
-    """Sandboxes kept ready for the default environment; each is used once."""
+    """Sandboxes of the default environment that always stand ready; each is used once."""
 
     limits: Limits = Limits()
     """What a session gets unless it asks for something else."""
     maximums: Limits = DEFAULT_MAXIMUMS
     """The most a session may ask for."""
+    on_idle: OnIdle = "pause"
+    """What happens to a session that nobody used for its `idle_seconds`, unless it says else."""
     max_sessions: Annotated[int, Meta(ge=1)] = 64
+    """Sessions with a sandbox at once; stopped ones do not count."""
+    max_creating: Annotated[int, Meta(ge=1)] = 4
+    """Sandboxes that are started at once."""
+    memory_overcommit: Annotated[float, Meta(gt=0)] = 4.0
+    """How many times the machine's memory the limits of all sessions together may be."""
+    cpu_overcommit: Annotated[float, Meta(gt=0)] = 32.0
+    queue_seconds: Annotated[float, Meta(ge=0)] = 30.0
+    """How long a request for a session waits for room."""
+    max_queued_sessions: Annotated[int, Meta(ge=0)] = 100
     max_code_bytes: Annotated[int, Meta(ge=1)] = 4 * 1024 * 1024
     max_output_bytes: Annotated[int, Meta(ge=1024)] = 4 * 1024 * 1024
     """Outputs of one result beyond this are cut in the middle."""

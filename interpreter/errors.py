@@ -16,6 +16,8 @@ class InterpreterError(Exception):
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
     hint: str = "This is a fault of the gateway. Its log has the details."
+    retry_after: float | None = None
+    """Seconds after which it may work, when that can be told."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -77,6 +79,20 @@ class ExecutionNotFound(NotFound):
     hint = "GET /v1/sessions/{id}/executions lists the executions of a session."
 
 
+class ContextNotFound(NotFound):
+    """The session has no context of this name."""
+
+    code = "context_not_found"
+    hint = "GET /v1/sessions/{id}/contexts lists the contexts of a session."
+
+
+class ProcessNotFound(NotFound):
+    """The session has no process with this pid, or not any more."""
+
+    code = "process_not_found"
+    hint = "GET /v1/sessions/{id}/processes lists the processes of a session."
+
+
 class UnknownEnvironment(InterpreterError):
     """The session asks for an environment that is not configured."""
 
@@ -106,6 +122,34 @@ class InputNotExpected(WrongState):
 
     code = "input_not_expected"
     hint = "Send input after an 'input_request' event, once."
+
+
+class ContextExists(WrongState):
+    """The session has a context of this name already."""
+
+    code = "context_exists"
+    hint = "Choose another name, or leave it out to have one made up."
+
+
+class LimitFixed(WrongState):
+    """A limit that cannot be changed while a session has its sandbox."""
+
+    code = "limit_fixed"
+    hint = "Stop the session, change the limit, and start it again."
+
+
+class ExecutionsUsedUp(WrongState):
+    """The session has run as many cells as it may in its life."""
+
+    code = "executions_used_up"
+    hint = "Raise limits.executions of the session, or create a new one."
+
+
+class KeyReused(WrongState):
+    """An Idempotency-Key that another cell of this session has."""
+
+    code = "key_reused"
+    hint = "Send a new key with every new cell, and the same one only to send a cell again."
 
 
 class RequestTooLarge(InterpreterError):
@@ -139,12 +183,20 @@ class QueueFull(InterpreterError):
     hint = "Wait for queued cells to finish, or cancel some."
 
 
+class TooManyContexts(InterpreterError):
+    """The session already has as many contexts as it may."""
+
+    code = "too_many_contexts"
+    status = 429
+    hint = "Delete a context, or create the session with a higher limits.contexts."
+
+
 class TooManySessions(InterpreterError):
-    """The gateway already runs as many sessions as it may."""
+    """There was no room for another session, and none came while it was waited for."""
 
     code = "too_many_sessions"
     status = 429
-    hint = "Delete a session, or have the operator raise max_sessions."
+    hint = "Try again later; stop or delete a session; or have the operator raise max_sessions."
 
 
 class SandboxFailed(InterpreterError):
@@ -153,6 +205,32 @@ class SandboxFailed(InterpreterError):
     code = "sandbox_failed"
     status = 503
     hint = "Create a new session. If that fails too, the gateway's log says why."
+
+
+class ShuttingDown(InterpreterError):
+    """The gateway is about to stop and takes nothing new."""
+
+    code = "shutting_down"
+    status = 503
+    hint = "Try again in a moment: sessions are there again when the gateway is."
+    retry_after = 5.0
+
+
+class StoreUnavailable(InterpreterError):
+    """The database cannot be written now: nothing is taken on that could not be recorded."""
+
+    code = "store_unavailable"
+    status = 503
+    hint = "/healthz says why. When the disk is full, free some space: it goes on by itself."
+    retry_after: float | None = 5.0
+
+
+class StoreDamaged(StoreUnavailable):
+    """The database file is damaged: nothing more is written to it."""
+
+    code = "store_damaged"
+    hint = "Stop the gateway, run 'interpreter repair', and start it again."
+    retry_after = None
 
 
 class ConfigurationError(InterpreterError):

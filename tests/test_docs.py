@@ -95,7 +95,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def test_what_the_specification_names_exists() -> None:
-    text = (ROOT / "SPECIFICATION.md").read_text()
+    text = (ROOT / "SPECIFICATION.md").read_text() + (ROOT / "docs/faults.md").read_text()
     named = re.findall(r"`((?:tests|benchmarks)/[\w/]+(?:\.py)?)(?:::(\w+))?`", text)
     assert len(named) > 20
     for file, test in named:

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from interpreter.cli.options import (
+    BaseImage,
+    Env,
+    ImageName,
+    Images,
+    InContext,
+    Isolation,
+    Joined,
+    Json,
+    Labels,
+    Name,
+    Runtime,
+    Settings,
+    Several,
+    Timeout,
+    Variables,
+    Which,
+)
+from interpreter.models import SessionState
 
 app = typer.Typer(
     help="A self-hosted, stateful code interpreter.",
@@ -21,31 +40,6 @@ images_app = typer.Typer(
     help="Build, list and check the images that sandboxes are made from.", no_args_is_help=True
 )
 app.add_typer(images_app, name="images")
-
-Which = Annotated[str, typer.Argument(metavar="SESSION", help="Id, beginning of an id, or name.")]
-Several = Annotated[list[str], typer.Argument(metavar="SESSION…", help="Ids, beginnings or names.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Joined = Annotated[
-    str | None,
-    typer.Option("--session", "-s", metavar="SESSION", help="Use this session: id, prefix or name."),
-]
-Name = Annotated[str | None, typer.Option(help="Name of the new session.")]
-Env = Annotated[str | None, typer.Option("--environment", "-e", help="Environment of the new session.")]
-Images = Annotated[Path, typer.Option(metavar="DIR", help="Where images are saved.")]
-Timeout = Annotated[float | None, typer.Option(metavar="SECONDS", help="Longest time a cell may run.")]
-Settings = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="interpreter.toml")]
-
-
-class Runtime(Enum):
-    auto = "auto"
-    docker = "docker"
-    embedded = "embedded"
-
-
-class Isolation(Enum):
-    auto = "auto"
-    bubblewrap = "bubblewrap"
-    none = "none"
 
 
 @app.command()
@@ -73,12 +67,26 @@ def serve(
 
 
 @app.command()
+def repair(
+    data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept.")] = None,
+    config: Settings = None,
+    json: Json = False,
+) -> None:
+    """Make a new database from what can still be read of a damaged one."""
+    from interpreter.cli.repair import repair as command
+
+    command({"data_dir": data_dir and str(data_dir)}, config, json)
+
+
+@app.command()
 def run(
     code: Annotated[str | None, typer.Argument(help="The code, or - to read it from stdin.")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Run this file.")] = None,
     session: Joined = None,
     name: Name = None,
     environment: Env = None,
+    env: Variables = None,
+    context: InContext = "default",
     timeout: Timeout = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the session afterwards.")] = False,
     images: Images = Path(),
@@ -100,6 +108,8 @@ def run(
             joined=session,
             name=name,
             environment=environment,
+            env=env,
+            context=context,
             timeout=timeout,
             delete=delete,
             images=images,
@@ -113,6 +123,8 @@ def repl(
     session: Joined = None,
     name: Name = None,
     environment: Env = None,
+    env: Variables = None,
+    context: InContext = "default",
     timeout: Timeout = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the session when leaving.")] = False,
     images: Images = Path(),
@@ -122,27 +134,93 @@ def repl(
 
     raise typer.Exit(
         command(
-            joined=session, name=name, environment=environment, timeout=timeout, keep=keep, images=images
+            joined=session,
+            name=name,
+            environment=environment,
+            env=env,
+            context=context,
+            timeout=timeout,
+            keep=keep,
+            images=images,
         )
     )
 
 
 @sessions_app.callback()
-def sessions(context: typer.Context, json: Json = False) -> None:
+def sessions(
+    context: typer.Context,
+    state: Annotated[SessionState | None, typer.Option(help="Only those in this state.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only those of this name.")] = None,
+    label: Labels = None,
+    json: Json = False,
+) -> None:
     """List the sessions, or delete some."""
     if context.invoked_subcommand is None:
         from interpreter.cli.sessions import show
 
-        show(json)
+        show(state and state.value, name, label, json)
+
+
+@app.command()
+def contexts(
+    session: Which,
+    create: Annotated[str | None, typer.Option(metavar="NAME", help="Make this one.")] = None,
+    delete: Annotated[str | None, typer.Option(metavar="NAME", help="End this one.")] = None,
+    json: Json = False,
+) -> None:
+    """List the kernels of a session, make one, or end one."""
+    from interpreter.cli.sessions import contexts as command
+
+    command(session, create, delete, json)
+
+
+@app.command()
+def status(json: Json = False) -> None:
+    """Show how full the gateway is, and how many sandboxes stand ready."""
+    from interpreter.cli.status import show
+
+    show(json)
+
+
+@app.command()
+def pause(sessions: Several) -> None:
+    """Freeze sessions. Memory stays, no processor time is used; the next cell resumes them."""
+    from interpreter.cli import lifecycle
+
+    raise typer.Exit(lifecycle.each(sessions, lifecycle.pause))
+
+
+@app.command()
+def resume(sessions: Several) -> None:
+    """Let paused sessions go on."""
+    from interpreter.cli import lifecycle
+
+    raise typer.Exit(lifecycle.each(sessions, lifecycle.resume))
+
+
+@app.command()
+def stop(sessions: Several) -> None:
+    """End the sandboxes of sessions. Memory is gone; files and history stay."""
+    from interpreter.cli import lifecycle
+
+    raise typer.Exit(lifecycle.each(sessions, lifecycle.stop))
+
+
+@app.command()
+def start(sessions: Several) -> None:
+    """Bring stopped sessions back, with their files."""
+    from interpreter.cli import lifecycle
+
+    raise typer.Exit(lifecycle.each(sessions, lifecycle.start))
 
 
 @sessions_app.command("delete")
 @app.command()
 def delete(sessions: Several) -> None:
     """Delete sessions, with their files and history."""
-    from interpreter.cli.sessions import delete as command
+    from interpreter.cli import lifecycle
 
-    command(sessions)
+    raise typer.Exit(lifecycle.each(sessions, lifecycle.delete))
 
 
 @app.command()
@@ -158,29 +236,39 @@ def logs(
 
 
 @app.command()
-def interrupt(session: Which) -> None:
+def interrupt(session: Which, context: InContext = "default") -> None:
     """Interrupt the cell that runs in a session."""
-    from interpreter.cli.sessions import interrupt as command
+    from interpreter.cli import lifecycle
 
-    command(session)
+    raise typer.Exit(lifecycle.each([session], lambda s: lifecycle.interrupt(s, context)))
 
 
 @app.command()
-def restart(session: Which) -> None:
+def restart(session: Which, context: InContext = "default") -> None:
     """Give a session a fresh kernel. Memory is gone, files stay."""
-    from interpreter.cli.sessions import restart as command
+    from interpreter.cli import lifecycle
 
-    command(session)
+    raise typer.Exit(lifecycle.each([session], lambda s: lifecycle.restart(s, context)))
+
+
+@app.command()
+def ps(
+    session: Which,
+    end_orphans: Annotated[
+        bool, typer.Option("--end-orphans", help="End what finished cells have left running.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show the processes of a session, and which cell started each."""
+    from interpreter.cli.processes import ps as command
+
+    command(session, end_orphans, json)
 
 
 @images_app.command("build")
 def build_images(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Which one; all if not given.")
-    ] = None,
-    base: Annotated[
-        str, typer.Option(metavar="auto|debian|IMAGE", help="What to build on; see docs/images.md.")
-    ] = "auto",
+    name: ImageName = None,
+    base: BaseImage = "auto",
 ) -> None:
     """Build the kernel images with the Docker engine."""
     from interpreter.cli.kernel_images import build as command

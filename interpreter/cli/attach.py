@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+
+import typer
 
 from interpreter.cli.spinner import Spinner
 from interpreter.client import Client, Session
 from interpreter.client.lookup import find
+from interpreter.models import SessionState
 
 
 def pick(client: Client, wanted: str) -> Session:
@@ -14,11 +18,33 @@ def pick(client: Client, wanted: str) -> Session:
     return client.session(find(client.sessions(), wanted, prefix=True).id)
 
 
+def read_pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+    """What an option that is written K=V says, however often it is there."""
+    pairs = {}
+    for one in given or ():
+        key, equals, value = one.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"'{one}' is not written K=V.", param_hint=option)
+        pairs[key] = value
+    return pairs
+
+
 def open_session(
-    client: Client, joined: str | None, name: str | None, environment: str | None
+    client: Client,
+    joined: str | None,
+    name: str | None,
+    environment: str | None,
+    env: Sequence[str] | None = None,
 ) -> Session:
     """The session that was named, or a new one that is kept."""
-    if joined is not None:
-        return pick(client, joined)
-    with Spinner(sys.stderr, "starting a session"):
-        return client.create_session(name=name, environment=environment)
+    variables = read_pairs(env, "--env")
+    if joined is None:
+        with Spinner(sys.stderr, "starting a session"):
+            return client.create_session(name=name, environment=environment, env=variables)
+    if variables:
+        raise typer.BadParameter("A session has its variables from the start.", param_hint="--env")
+    session = pick(client, joined)
+    if session.info.state is SessionState.creating:
+        with Spinner(sys.stderr, "the session is being created"):
+            session.resume()
+    return session

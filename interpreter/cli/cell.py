@@ -17,6 +17,7 @@ from types import FrameType
 from interpreter.cli.screen import Screen
 from interpreter.cli.spinner import Spinner
 from interpreter.client import Result, Session
+from interpreter.client.requests import DEFAULT
 from interpreter.errors import ExecutionNotFound, InputNotExpected, InterpreterError
 from interpreter.models import Event, EventType
 
@@ -24,11 +25,18 @@ from interpreter.models import Event, EventType
 class CellRunner:
     """Runs one cell. Without a screen its outputs are not shown, only its questions."""
 
-    def __init__(self, session: Session, screen: Screen | None, timeout: float | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        screen: Screen | None,
+        timeout: float | None,
+        context: str = DEFAULT,
+    ) -> None:
         self.interrupted = False
         self._session = session
         self._screen = screen
         self._timeout = timeout
+        self._context = context
         self._execution_id: str | None = None
         self._running = False
         self._asking = False
@@ -36,7 +44,9 @@ class CellRunner:
     def run(self, code: str) -> Result:
         answerable = sys.stdin.isatty()
         with Spinner(sys.stderr, "running") as spinner, self._own_ctrl_c():
-            for event in self._session.stream(code, timeout=self._timeout, allow_stdin=answerable):
+            for event in self._session.stream(
+                code, context=self._context, timeout=self._timeout, allow_stdin=answerable
+            ):
                 self._note(event)
                 with spinner.hidden():
                     self._show(event)
@@ -93,7 +103,7 @@ class CellRunner:
     def _interrupt(self) -> None:
         with suppress(InterpreterError):
             if self._running:
-                self._session.interrupt()
+                self._session.interrupt(self._context)
             elif self._execution_id is not None:
                 self._session.cancel(self._execution_id)
 

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import enum
+import re
 import sys
 
-from interpreter.errors import ExecutionNotFound, InterpreterError, SessionNotFound, Unauthorized
+from interpreter.errors import (
+    ContextNotFound,
+    ExecutionNotFound,
+    InterpreterError,
+    SessionNotFound,
+    TooManySessions,
+    Unauthorized,
+)
 from interpreter.models import ExecutionStatus
 
 
@@ -31,13 +39,23 @@ _HINTS: dict[type[InterpreterError], str] = {
     Unauthorized: "Set INTERPRETER_TOKEN to the token that the gateway printed when it started.",
     SessionNotFound: "'interpreter sessions' lists the sessions there are.",
     ExecutionNotFound: "'interpreter logs SESSION' shows what a session has run.",
+    ContextNotFound: "'interpreter contexts SESSION' lists the contexts there are.",
 }
+
+
+_START = re.compile(r"POST /v1/sessions/(\S+)/start")
 
 
 def report(error: InterpreterError) -> Exit:
     """Says what is wrong and what to do about it."""
-    complain(error.message, _HINTS.get(type(error), error.hint))
+    complain(error.message, _hint(error))
     return Exit.gateway
+
+
+def _hint(error: InterpreterError) -> str:
+    if isinstance(error, TooManySessions) and error.retry_after is not None:
+        return f"Try again in {error.retry_after:g} s, or make room: 'interpreter stop SESSION'."
+    return _HINTS.get(type(error), _START.sub(r"'interpreter start \1'", error.hint))
 
 
 def complain(message: str, hint: str = "") -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from interpreter.cli.sessions import ago, print_table
+from interpreter.cli.table import ago, print_table
 from interpreter.models import to_json
 from interpreter.runtimes import fitting, images, payload
 from interpreter.runtimes.build_steps import Report, Step

@@ -7,6 +7,7 @@ import sys
 from interpreter.cli.attach import pick
 from interpreter.cli.screen import DIM, GREEN, RED, Screen
 from interpreter.client import Client, Session
+from interpreter.client.requests import DEFAULT
 from interpreter.models import Event, EventType, to_json
 
 ROUTINE = (None, "a cell runs", "no cell runs")
@@ -30,10 +31,13 @@ class _History(Screen):
     def __init__(self, session: Session) -> None:
         super().__init__(sys.stdout, sys.stdout, None, labels=True)
         self._session = session
+        self._contexts: dict[str | None, str] = {}
 
     def show(self, event: Event) -> None:
         if event.type is EventType.status and event.execution_id is None:
             self._session_state(event)
+        elif event.type is EventType.status and "request" in event.data:
+            self._contexts[event.execution_id] = event.data["request"].get("context", DEFAULT)
         elif event.type is EventType.status and "code" in event.data:
             self._cell(event)
         elif event.type is EventType.done:
@@ -42,7 +46,9 @@ class _History(Screen):
             super().show(event)
 
     def _cell(self, event: Event) -> None:
-        label = f"In [{self._count(event) or ' '}]: "
+        context = self._contexts.pop(event.execution_id, DEFAULT)
+        where = "" if context == DEFAULT else f"{context} "
+        label = f"{where}In [{self._count(event) or ' '}]: "
         first, *more = event.data["code"].splitlines() or [""]
         self.line(self.out, "")
         self.line(self.out, self.paint(self.out, GREEN, label) + first)
@@ -60,7 +66,7 @@ class _History(Screen):
             self._remark(RED, execution["status"], execution.get("reason"))
 
     def _session_state(self, event: Event) -> None:
-        state = event.data.get("state", "")
+        state = event.data.get("state", "contexts")
         reason = event.data.get("reason") or event.data.get("cause")
         if state not in ("ready", "busy") or reason not in ROUTINE:
             self._remark(DIM, state, reason)

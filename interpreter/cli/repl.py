@@ -7,6 +7,7 @@ stays as it is.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -30,6 +31,8 @@ def repl(
     joined: str | None,
     name: str | None,
     environment: str | None,
+    env: Sequence[str] | None,
+    context: str,
     timeout: float | None,
     keep: bool,
     images: Path,
@@ -37,13 +40,13 @@ def repl(
     if not sys.stdin.isatty():
         raise typer.BadParameter("repl needs a terminal; 'interpreter run -' reads code from a pipe.")
     with Client() as client:
-        session = open_session(client, joined, name, environment)
+        session = open_session(client, joined, name, environment, env)
         kept = keep or joined is not None
         info = session.info
         print(f"session {session.id}, {info.environment}, isolation: {info.isolation}")
         print("Ctrl-C interrupts, %restart starts the kernel afresh, %quit or Ctrl-D leaves.\n")
         try:
-            _Repl(session, ImageFolder(images), timeout).loop()
+            _Repl(session, context, ImageFolder(images), timeout).loop()
         finally:
             if not kept:
                 session.delete()
@@ -53,12 +56,15 @@ def repl(
 
 
 class _Repl:
-    def __init__(self, session: Session, images: ImageFolder, timeout: float | None) -> None:
+    def __init__(
+        self, session: Session, context: str, images: ImageFolder, timeout: float | None
+    ) -> None:
         self._session = session
+        self._context = context
         self._screen = Screen(sys.stdout, sys.stderr, images, labels=True)
         self._timeout = timeout
         self._prompt = Prompt()
-        self._count = _last_count(session)
+        self._count = _last_count(session, context)
 
     def loop(self) -> None:
         while True:
@@ -81,22 +87,23 @@ class _Repl:
 
     def _run(self, code: str) -> None:
         if code.strip() == "%restart":
-            self._session.restart()
+            self._session.restart(self._context)
             self._count = 0
             print("The kernel is fresh; what was in memory is gone, files stay.\n")
             return
-        result = CellRunner(self._session, self._screen, self._timeout).run(code)
+        result = CellRunner(self._session, self._screen, self._timeout, self._context).run(code)
         explain_end(result)
         self._screen.line(self._screen.out, "")
         self._count = result.execution_count or self._count + 1
 
 
-def _last_count(session: Session) -> int:
+def _last_count(session: Session, context: str) -> int:
     """The number of the last cell, read in pages because cells carry their outputs."""
     count, after = 0, None
     while page := session.executions(limit=20, after=after):
         for cell in page:
             # A restarted kernel counts from 1 again.
-            count = cell.execution_count or count
+            if cell.execution.context == context:
+                count = cell.execution_count or count
         after = page[-1].id
     return count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,6 +36,8 @@ def run(
     joined: str | None,
     name: str | None,
     environment: str | None,
+    env: Sequence[str] | None,
+    context: str,
     timeout: float | None,
     delete: bool,
     images: Path,
@@ -42,11 +45,11 @@ def run(
 ) -> int:
     screen = None if json else Screen(sys.stdout, sys.stderr, ImageFolder(images))
     with Client() as client:
-        session = open_session(client, joined, name, environment)
+        session = open_session(client, joined, name, environment, env)
         if joined is None and not delete:
             print(f"session {session.id} (keep using it: --session {session.id})", file=sys.stderr)
         try:
-            runner = CellRunner(session, screen, timeout)
+            runner = CellRunner(session, screen, timeout, context)
             result = runner.run(code)
         except KeyboardInterrupt:
             print(f"left; the cell may still run ('interpreter logs {session.id}')", file=sys.stderr)

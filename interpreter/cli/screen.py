@@ -1,7 +1,8 @@
 """Events as a person reads them in a terminal.
 
 What the cell prints goes where it printed it, as it comes. Results are shown as text, errors as a
-traceback on stderr, with the kernel's colours on a terminal; pictures are saved and named.
+traceback on stderr, with the kernel's colours on a terminal; pictures are saved and named; what is
+about to end is warned of on stderr.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, TextIO
 from interpreter.cli.images import ImageFolder
 from interpreter.models import Event, EventType
 
-RED, GREEN, CYAN, DIM = "31", "32", "36", "2"
+RED, GREEN, YELLOW, CYAN, DIM = "31", "32", "33", "36", "2"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _TERMINAL = -1
 _READABLE = ("text/plain", "text/markdown", "text/latex")
@@ -41,6 +42,8 @@ class Screen:
                 self._show_bundle(data)
             case EventType.error:
                 self._show_error(data)
+            case EventType.warning:
+                self.line(self.err, self.paint(self.err, YELLOW, f"warning: {data['message']}"))
 
     @property
     def cursor_in_line(self) -> bool:

@@ -1,90 +1,90 @@
-"""`interpreter sessions`, `delete`, `interrupt` and `restart`."""
+"""`interpreter sessions` and `contexts`: what there is."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 
-from interpreter.cli.attach import pick
+from interpreter.cli.attach import pick, read_pairs
+from interpreter.cli.table import ago, narrow, print_table, span
 from interpreter.client import Client
-from interpreter.models import Session, SessionList, to_json
+from interpreter.models import ContextList, Session, SessionList, SessionState, to_json
 
-COLUMNS = ("id", "name", "state", "isolation", "environment", "memory", "cpu", "age", "last activity")
+COLUMNS: dict[str, Callable[[Session], str]] = {
+    "id": lambda s: s.id,
+    "name": lambda s: s.name or "",
+    "state": lambda s: _state(s),
+    "environment": lambda s: s.environment,
+    "isolation": lambda s: s.isolation,
+    "memory": lambda s: _memory(s),
+    "cpu": lambda s: f"{s.usage.cpu_seconds:,.1f} s" if s.usage else "",
+    "age": lambda s: ago(s.created_at),
+    "last used": lambda s: f"{ago(s.last_activity)} ago",
+    "if idle": lambda s: _if_idle(s),
+    "ends in": lambda s: _ends_in(s),
+}
+LEFT_OUT = ("environment", "isolation", "age", "cpu")
+"""Where the terminal is narrow."""
+WIDE = 130
 
 
-def show(json: bool) -> None:
+def show(state: str | None, name: str | None, labels: Sequence[str] | None, json: bool) -> None:
+    wanted = read_pairs(labels, "--label")
     with Client() as client:
-        sessions = client.sessions()
+        sessions = client.sessions(state=state, name=name, labels=wanted)
     if json:
         print(to_json(SessionList(sessions=sessions)).decode())
     elif sessions:
-        print_table(COLUMNS, [_row(session) for session in sessions])
+        left_out = LEFT_OUT if narrow(WIDE) else ()
+        columns = {title: cell for title, cell in COLUMNS.items() if title not in left_out}
+        print_table(tuple(columns), [[cell(s) for cell in columns.values()] for s in sessions])
+    elif state or name or wanted:
+        print("There are no such sessions.", file=sys.stderr)
     else:
         print("There are no sessions. 'interpreter run CODE' makes one.", file=sys.stderr)
 
 
-def delete(wanted: Sequence[str]) -> None:
+def contexts(wanted: str, create: str | None, delete: str | None, json: bool) -> None:
     with Client() as client:
-        for one in wanted:
-            deleted = pick(client, one).delete()
-            size = deleted.workspace_bytes
-            print(f"deleted {deleted.id}: {deleted.executions} cells, {size:,} bytes of files")
+        session = pick(client, wanted)
+        if create is not None:
+            session.create_context(create)
+        if delete is not None:
+            session.delete_context(delete)
+        there = session.contexts()
+    if json:
+        print(to_json(ContextList(contexts=there)).decode())
+    elif there:
+        rows = [(c.name, "busy" if c.busy else "ready", ago(c.created_at)) for c in there]
+        print_table(("context", "state", "age"), rows)
+    else:
+        print(f"{session.id} has no contexts while it is {session.info.state.value}.", file=sys.stderr)
 
 
-def interrupt(wanted: str) -> None:
-    with Client() as client:
-        info = pick(client, wanted).interrupt()
-    print(f"interrupted {info.id}")
+def _state(session: Session) -> str:
+    if session.queue_position is not None:
+        return f"{session.state.value}, {session.queue_position} in line"
+    return session.state.value
 
 
-def restart(wanted: str) -> None:
-    with Client() as client:
-        info = pick(client, wanted).restart()
-    print(f"restarted {info.id}: what was in memory is gone, files stay")
+def _memory(session: Session) -> str:
+    """Now, of the limit."""
+    if session.usage is None:
+        return ""
+    return f"{session.usage.memory_bytes >> 20:,} of {session.limits.memory_mb:,} MB"
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table that fits a terminal, and that is not cut where it goes to a file or a pipe."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*columns, box=None, header_style="bold", pad_edge=False)
-    table.columns[0].no_wrap = True
-    for row in rows:
-        # Names come from others: no markup and no control characters of theirs.
-        table.add_row(*(Text("".join(c for c in cell if c.isprintable())) for cell in row))
-    Console(width=None if sys.stdout.isatty() else 1000, soft_wrap=False).print(table)
+def _if_idle(session: Session) -> str:
+    """What becomes of it if nobody uses it, and when."""
+    if session.state in (SessionState.stopped, SessionState.failed, SessionState.paused):
+        return ""
+    if session.on_idle == "nothing":
+        return "stays"
+    left = session.remaining.idle_seconds
+    return f"{session.on_idle} in {span(session.limits.idle_seconds if left is None else left)}"
 
 
-def _row(session: Session) -> tuple[str, ...]:
-    return (
-        session.id,
-        session.name or "",
-        session.state.value,
-        session.isolation,
-        session.environment,
-        *_used(session),
-        ago(session.created_at),
-        ago(session.last_activity),
-    )
-
-
-def _used(session: Session) -> tuple[str, str]:
-    """Memory now, of the limit, and processor time since it started."""
-    usage = session.usage
-    if usage is None:
-        return "", ""
-    return (
-        f"{usage.memory_bytes >> 20:,} of {session.limits.memory_mb:,} MB",
-        f"{usage.cpu_seconds:,.1f} s",
-    )
-
-
-def ago(then: datetime) -> str:
-    seconds = max(0, int((datetime.now(UTC) - then).total_seconds()))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
+def _ends_in(session: Session) -> str:
+    """How long until its sandbox has reached its lifetime."""
+    left = session.remaining.lifetime_seconds
+    return "" if left is None else span(left)

@@ -28,7 +28,7 @@ def show(file: Path | None, json: bool) -> None:
         table = {name: {"value": value, "origin": origin} for name, value, origin in settings}
         print(text_json.dumps(table, indent=2))
         return
-    from interpreter.cli.sessions import print_table
+    from interpreter.cli.table import print_table
 
     print_table(
         ("setting", "value", "from"),

@@ -3,13 +3,14 @@
     with Client().session() as s:
         print(s.run("6 * 7").text)
 
-`requests`, `sse`, `follow` and `result` decide everything and do no input or output; `sync` and
-`aio` are two thin shells around them that differ in nothing but `await`. The async one is loaded
-when it is first used.
+`requests`, `cell_requests`, `backoff`, `follow`, `sse` and `result` decide everything and do no input
+or output. Around them are two thin shells that differ in nothing but `await`: `sync`, `session` and
+`cells`; `aio`, `async_session` and `async_cells`, which are loaded when they are first used.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from interpreter.client.errors import (
@@ -20,18 +21,22 @@ from interpreter.client.errors import (
     InputMissing,
 )
 from interpreter.client.result import Image, Result
-from interpreter.client.sync import Client, Session
+from interpreter.client.session import Context, Session
+from interpreter.client.sync import Client
 
 if TYPE_CHECKING:
-    from interpreter.client.aio import AsyncClient, AsyncSession
+    from interpreter.client.aio import AsyncClient
+    from interpreter.client.async_session import AsyncContext, AsyncSession
 
 __all__ = [
     "AmbiguousSession",
     "AsyncClient",
+    "AsyncContext",
     "AsyncSession",
     "CellError",
     "Client",
     "ConnectionLost",
+    "Context",
     "GatewayUnreachable",
     "Image",
     "InputMissing",
@@ -40,9 +45,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in ("AsyncClient", "AsyncSession"):
-        raise AttributeError(f"module 'interpreter.client' has no attribute '{name}'")
-    from interpreter.client import aio
+_ASYNC = {"AsyncClient": "aio", "AsyncContext": "async_session", "AsyncSession": "async_session"}
 
-    return getattr(aio, name)
+
+def __getattr__(name: str) -> Any:
+    if name not in _ASYNC:
+        raise AttributeError(f"module 'interpreter.client' has no attribute '{name}'")
+    return getattr(import_module(f"interpreter.client.{_ASYNC[name]}"), name)

@@ -1,7 +1,7 @@
 """Taking calls to the gateway and answers back: all the input and output of `aio`.
 
-There are four ways to go: once, until it is answered, as bytes as they come, and as events over
-as many connections as it takes. The same four as in `carrier`, with `await`.
+There are three ways to go: until it is answered, as bytes as they come, and as events over as many
+connections as it takes. The same three as in `carrier`, with `await`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TypeVar
 
 import httpx
 
+from interpreter.client.backoff import Backoff
+from interpreter.client.call import Call
 from interpreter.client.errors import with_hint
-from interpreter.client.follow import Backoff, Follow
-from interpreter.client.requests import Call
+from interpreter.client.follow import Follow
 from interpreter.client.wire import Wire
 from interpreter.errors import InterpreterError
 from interpreter.models import Event
@@ -33,27 +34,27 @@ class AsyncCarrier:
         self.close = self._http.aclose
 
     async def send(self, call: Call[T]) -> T:
+        backoff = Backoff(self.reconnect, repeatable=call.repeatable)
+        while True:
+            backoff.trying()
+            try:
+                return await self._send_once(call)
+            except InterpreterError as e:
+                pause = backoff.pause_after(e)
+            await asyncio.sleep(pause)
+
+    async def _send_once(self, call: Call[T]) -> T:
         try:
             response = await self._http.request(**self.wire.request(call))
         except httpx.TransportError as e:
             raise with_hint(self.wire.explain(e)) from None
-        return call.read(response.status_code, response.content)
-
-    async def send_until_answered(self, call: Call[T]) -> T:
-        backoff = Backoff(self.reconnect)
-        while True:
-            backoff.trying()
-            try:
-                return await self.send(call)
-            except InterpreterError as e:
-                pause = backoff.pause_after(e)
-            await asyncio.sleep(pause)
+        return call.read(response.status_code, response.headers, response.content)
 
     async def read(self, call: Call[None]) -> AsyncGenerator[bytes, None]:
         try:
             async with self._http.stream(**self.wire.request(call)) as response:
                 if response.status_code >= 400:
-                    call.read(response.status_code, await response.aread())
+                    call.read(response.status_code, response.headers, await response.aread())
                 async for chunk in response.aiter_raw():
                     yield chunk
         except httpx.TransportError as e:

@@ -1,7 +1,7 @@
 """Taking calls to the gateway and answers back: all the input and output of `sync`.
 
-There are four ways to go: once, until it is answered, as bytes as they come, and as events over
-as many connections as it takes. `async_carrier` has the same four.
+There are three ways to go: until it is answered, as bytes as they come, and as events over as many
+connections as it takes. `async_carrier` has the same three.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TypeVar
 
 import httpx
 
+from interpreter.client.backoff import Backoff
+from interpreter.client.call import Call
 from interpreter.client.errors import with_hint
-from interpreter.client.follow import Backoff, Follow
-from interpreter.client.requests import Call
+from interpreter.client.follow import Follow
 from interpreter.client.wire import Wire
 from interpreter.errors import InterpreterError
 from interpreter.models import Event
@@ -33,28 +34,27 @@ class Carrier:
         self.close = weakref.finalize(self, self._http.close)
 
     def send(self, call: Call[T]) -> T:
+        backoff = Backoff(self.reconnect, repeatable=call.repeatable)
+        while True:
+            backoff.trying()
+            try:
+                return self._send_once(call)
+            except InterpreterError as e:
+                pause = backoff.pause_after(e)
+            time.sleep(pause)
+
+    def _send_once(self, call: Call[T]) -> T:
         try:
             response = self._http.request(**self.wire.request(call))
         except httpx.TransportError as e:
             raise with_hint(self.wire.explain(e)) from None
-        return call.read(response.status_code, response.content)
-
-    def send_until_answered(self, call: Call[T]) -> T:
-        """For a call that may safely be sent twice."""
-        backoff = Backoff(self.reconnect)
-        while True:
-            backoff.trying()
-            try:
-                return self.send(call)
-            except InterpreterError as e:
-                pause = backoff.pause_after(e)
-            time.sleep(pause)
+        return call.read(response.status_code, response.headers, response.content)
 
     def read(self, call: Call[None]) -> Iterator[bytes]:
         try:
             with self._http.stream(**self.wire.request(call)) as response:
                 if response.status_code >= 400:
-                    call.read(response.status_code, response.read())
+                    call.read(response.status_code, response.headers, response.read())
                 yield from response.iter_raw()
         except httpx.TransportError as e:
             raise with_hint(self.wire.explain(e)) from None

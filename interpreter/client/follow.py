@@ -2,56 +2,21 @@
 
 A follow says which call to make next, takes the bytes that come, and decides what a connection's
 end means: the end of the stream, a pause before another try, or an error. It does no input or
-output itself. It promises every event once and in order, and never sends a cell twice.
+output itself. It promises every event once and in order, and that a cell which is sent again, because
+nobody knows whether it arrived, goes with the same key and so is run once.
 """
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 
-from interpreter.client import requests
-from interpreter.client.errors import ConnectionLost, GatewayUnreachable, with_hint
-from interpreter.client.requests import Call
+from interpreter.client import cell_requests
+from interpreter.client.backoff import RETRIED, Backoff
+from interpreter.client.call import Call
+from interpreter.client.errors import ConnectionLost, with_hint
 from interpreter.client.sse import EventParser
 from interpreter.errors import InterpreterError, SessionNotFound
 from interpreter.models import Event, EventType, ExecutionCreate
-
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 2.0
-RETRIED = (GatewayUnreachable, ConnectionLost)
-
-
-class Backoff:
-    """Pauses between tries, 0.1 s growing to 2 s, until nothing has worked for `patience` seconds."""
-
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
-        self._failing_since: float | None = None
-        self._pause = FIRST_PAUSE
-        self._tried_at = time.monotonic()
-
-    def trying(self) -> None:
-        self._tried_at = time.monotonic()
-
-    def works(self) -> None:
-        self._failing_since = None
-        self._pause = FIRST_PAUSE
-
-    def pause_after(self, error: InterpreterError) -> float:
-        """How long to wait before the next try; raises `error` when patience is at its end."""
-        if not isinstance(error, RETRIED):
-            raise error
-        now = time.monotonic()
-        # A wait that went on for a while before it was cut had reached the gateway.
-        if isinstance(error, ConnectionLost) and now - self._tried_at > LONGEST_PAUSE:
-            self.works()
-        if self._failing_since is None:
-            self._failing_since = now
-        if now - self._failing_since >= self._patience:
-            raise error
-        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
-        return pause
 
 
 class Follow(ABC):
@@ -61,7 +26,7 @@ class Follow(ABC):
         self.finished = False
         self._session_id = session_id
         self._seen = after
-        self._backoff = Backoff(patience)
+        self._backoff = Backoff(patience, repeatable=True)
         self._parser = EventParser()
 
     def call(self) -> Call[None]:
@@ -95,7 +60,7 @@ class ExecutionFollow(Follow):
 
     def __init__(self, session_id: str, cell: ExecutionCreate, patience: float) -> None:
         super().__init__(session_id, 0, patience)
-        self._cell = cell
+        self._first_call = cell_requests.execute_streamed(session_id, cell)
         self._execution_id: str | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
@@ -108,17 +73,17 @@ class ExecutionFollow(Follow):
     def failed(self, error: InterpreterError) -> float:
         if self.finished:
             return 0.0
-        if self._execution_id is None:
-            raise fate_unknown(self._session_id, error)
         try:
             return self._backoff.pause_after(error)
         except InterpreterError as e:
+            if self._execution_id is None:
+                raise fate_unknown(self._session_id, e) from None
             raise still_running(self._execution_id, e) from None
 
     def _next_call(self) -> Call[None]:
         if self._execution_id is None:
-            return requests.execute_streamed(self._session_id, self._cell)
-        return requests.execution_events(self._session_id, self._execution_id, self._seen)
+            return self._first_call
+        return cell_requests.execution_events(self._session_id, self._execution_id, self._seen)
 
 
 class SessionFollow(Follow):
@@ -150,16 +115,16 @@ class SessionFollow(Follow):
         return self._backoff.pause_after(error)
 
     def _next_call(self) -> Call[None]:
-        return requests.session_events(self._session_id, self._seen, self._follow)
+        return cell_requests.session_events(self._session_id, self._seen, self._follow)
 
 
 def fate_unknown(session_id: str, error: InterpreterError) -> InterpreterError:
-    """What to raise when the answer to a cell was lost before its id was known."""
+    """What to raise when a cell was sent, its answer was lost, and the gateway stays away."""
     if not isinstance(error, ConnectionLost):
         return error
     lost = ConnectionLost(
-        f"The connection broke before the cell had an id; it may still run. ({error.message})",
-        f"The executions of session {session_id} show whether it did; it was not sent again.",
+        f"The gateway is away, and the cell may have run or still run. ({error.message})",
+        f"When it is back, the executions of session {session_id} show whether it did.",
     )
     return with_hint(lost)
 

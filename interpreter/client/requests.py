@@ -1,210 +1,215 @@
-"""Every request the SDK makes, as a value.
+"""What the SDK asks of a gateway, its sessions and their contexts.
 
-A `Call` says what to send and what type the answer has. These functions are all the SDK knows
-about the gateway's paths; the shells in `sync` and `aio` only carry calls there and back.
+With `cell_requests` these functions are all the SDK knows about the gateway's paths; the shells
+around them only carry calls there and back. What leaves a session as it is when it is asked twice
+is `repeatable`; what finds a session in the first place is not, so that a wrong address is told
+at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from dataclasses import replace
+from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from interpreter import models
-from interpreter.client.errors import ConnectionLost, GatewayUnreachable, with_hint
-from interpreter.errors import BY_CODE, InterpreterError, InvalidRequest
+from interpreter.client.call import Call, Nothing, session_path
+from interpreter.errors import InvalidRequest
+from interpreter.models.processes import ProcessesEnded, ProcessList
 
-T = TypeVar("T")
-Nothing = type(None)
-EVENTS = "text/event-stream"
-KEEP_ALIVE_LIMIT = 60.0
-"""Seconds of silence after which an event stream counts as broken; the gateway sends every 15."""
+DEFAULT = "default"
+"""The context that every session has."""
+PAGE = 1000
 
-LONG_CELL = 30.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Call(Generic[T]):
-    """One request and the type of its answer."""
-
-    method: str
-    path: str
-    answer: type[T]
-    body: bytes | None = None
-    params: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    waits: bool = False
-    """Whether the answer comes when a sandbox is done, however long that takes."""
-    silence: float | None = None
-    """Seconds without a byte after which the connection counts as broken; None: the client's."""
-
-    def read(self, status: int, body: bytes) -> T:
-        """The answer, or the error that it carries."""
-        if status >= 400:
-            raise with_hint(_error(status, body))
-        if self.answer is Nothing:
-            return None  # type: ignore[return-value]
-        try:
-            return msgspec.json.decode(body, type=self.answer)
-        except (msgspec.DecodeError, UnicodeDecodeError) as e:
-            raise GatewayUnreachable(
-                f"Something answered, but not as a gateway does ({e}).",
-                "Check the URL: another program may be listening there.",
-            ) from None
-
-
-def _error(status: int, body: bytes) -> InterpreterError:
-    try:
-        said = msgspec.json.decode(body, type=models.ErrorAnswer).error
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        if status in (502, 503, 504):  # a proxy whose gateway is away
-            return ConnectionLost(f"A proxy answered {status}: the gateway is away.")
-        return InterpreterError(
-            f"The answer has status {status} and no explanation.",
-            "Check the URL: another program may be listening there.",
-        )
-    return BY_CODE.get(said.code, InterpreterError)(said.message, said.hint)
+LimitsGiven = models.LimitsRequest | Mapping[str, Any]
 
 
 def health() -> Call[models.Health]:
     return Call(method="GET", path="/healthz", answer=models.Health)
 
 
+def status() -> Call[models.GatewayStatus]:
+    return Call(method="GET", path="/v1/status", answer=models.GatewayStatus)
+
+
 def create_session(
     name: str | None,
     environment: str | None,
     labels: Mapping[str, str] | None,
-    limits: models.LimitsRequest | Mapping[str, Any] | None,
+    limits: LimitsGiven | None,
+    env: Mapping[str, str] | None,
+    on_idle: models.OnIdle | None,
+    wait: bool,
 ) -> Call[models.Session]:
-    try:
-        wanted = msgspec.convert(limits or {}, models.LimitsRequest)
-    except msgspec.ValidationError as e:
-        raise InvalidRequest(f"The limits are wrong: {e}.", "See interpreter.models.Limits.") from None
     body = models.SessionCreate(
-        name=name, environment=environment, labels=dict(labels or {}), limits=wanted
+        name=name,
+        environment=environment,
+        labels=dict(labels or {}),
+        limits=_limits(limits),
+        env=dict(env or {}),
+        on_idle=on_idle,
+        wait=wait,
     )
     return Call(
         method="POST", path="/v1/sessions", body=models.to_json(body), answer=models.Session, waits=True
     )
 
 
-def sessions() -> Call[models.SessionList]:
-    return Call(method="GET", path="/v1/sessions", answer=models.SessionList)
+def _limits(given: LimitsGiven | None) -> models.LimitsRequest:
+    try:
+        return msgspec.convert(given or {}, models.LimitsRequest)
+    except msgspec.ValidationError as e:
+        raise InvalidRequest(f"The limits are wrong: {e}.", "See interpreter.models.Limits.") from None
+
+
+def sessions(
+    state: models.SessionState | str | None,
+    name: str | None,
+    labels: Mapping[str, str] | None,
+    after: str | None,
+) -> Call[models.SessionList]:
+    given = {
+        "state": state.value if isinstance(state, models.SessionState) else state,
+        "name": name,
+        "label": _label(labels) if labels else None,
+        "after": after,
+        "limit": str(PAGE),
+    }
+    return Call(
+        method="GET",
+        path="/v1/sessions",
+        params={k: v for k, v in given.items() if v is not None},
+        answer=models.SessionList,
+    )
+
+
+def _label(labels: Mapping[str, str]) -> str:
+    for key, value in labels.items():
+        if "," in key + value or "=" in key:
+            raise InvalidRequest(
+                f"The label '{key}' cannot be looked for: it has a comma, or '=' in its name.",
+                "List all sessions and pick from them.",
+            )
+    return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
 def session(session_id: str) -> Call[models.Session]:
-    return Call(method="GET", path=_session(session_id), answer=models.Session)
+    return Call(method="GET", path=session_path(session_id), answer=models.Session)
+
+
+def refresh(session_id: str) -> Call[models.Session]:
+    """The same, of a session that was there before."""
+    return replace(session(session_id), repeatable=True)
+
+
+def update_session(
+    session_id: str,
+    name: str | UnsetType | None,
+    labels: Mapping[str, str] | None,
+    limits: LimitsGiven | None,
+    on_idle: models.OnIdle | None,
+) -> Call[models.Session]:
+    body = models.SessionUpdate(
+        name=name,
+        labels=UNSET if labels is None else dict(labels),
+        limits=_limits(limits),
+        on_idle=on_idle or UNSET,
+    )
+    return Call(
+        method="PATCH",
+        path=session_path(session_id),
+        body=models.to_json(body),
+        answer=models.Session,
+        waits=True,
+        repeatable=True,
+    )
 
 
 def delete_session(session_id: str) -> Call[models.SessionDeleted]:
-    return Call(method="DELETE", path=_session(session_id), answer=models.SessionDeleted, waits=True)
+    return Call(method="DELETE", path=session_path(session_id), answer=models.SessionDeleted, waits=True)
 
 
-def interrupt(session_id: str) -> Call[models.Session]:
-    return Call(method="POST", path=_session(session_id, "interrupt"), answer=models.Session, waits=True)
+def pause(session_id: str) -> Call[models.Session]:
+    return _to_state(session_id, "pause")
 
 
-def restart(session_id: str) -> Call[models.Session]:
-    return Call(method="POST", path=_session(session_id, "restart"), answer=models.Session, waits=True)
+def resume(session_id: str) -> Call[models.Session]:
+    return _to_state(session_id, "resume")
 
 
-def execute(session_id: str, cell: models.ExecutionCreate) -> Call[models.Execution]:
-    """Runs a cell; answers when it has ended, or at once when `cell.wait` is False."""
+def stop(session_id: str) -> Call[models.Session]:
+    return _to_state(session_id, "stop")
+
+
+def start(session_id: str) -> Call[models.Session]:
+    return _to_state(session_id, "start")
+
+
+def _to_state(session_id: str, do: str) -> Call[models.Session]:
+    path = session_path(session_id, do)
+    return Call(method="POST", path=path, answer=models.Session, waits=True, repeatable=True)
+
+
+def interrupt(session_id: str, context: str) -> Call[models.Session]:
+    return _to_kernel(session_id, "interrupt", context)
+
+
+def restart(session_id: str, context: str) -> Call[models.Session]:
+    return _to_kernel(session_id, "restart", context)
+
+
+def _to_kernel(session_id: str, do: str, context: str) -> Call[models.Session]:
+    """Not repeatable: the second one could hit a cell that came after the first."""
     return Call(
         method="POST",
-        path=_session(session_id, "executions"),
-        body=models.to_json(cell),
-        answer=models.Execution,
+        path=session_path(session_id, do),
+        params={} if context == DEFAULT else {"context": context},
+        answer=models.Session,
         waits=True,
     )
 
 
-def outlasts_a_connection(cell: models.ExecutionCreate) -> bool:
-    """Whether to submit a cell and then wait for it, which survives a broken connection.
+def contexts(session_id: str) -> Call[models.ContextList]:
+    return Call(
+        method="GET",
+        path=session_path(session_id, "contexts"),
+        answer=models.ContextList,
+        repeatable=True,
+    )
 
-    One request that runs and answers is a round trip quicker, and right for a short cell.
-    """
-    return cell.timeout is not None and cell.timeout > LONG_CELL
 
-
-def execute_streamed(session_id: str, cell: models.ExecutionCreate) -> Call[None]:
+def create_context(session_id: str, name: str | None) -> Call[models.Context]:
     return Call(
         method="POST",
-        path=_session(session_id, "executions"),
-        body=models.to_json(cell),
-        answer=Nothing,
-        headers={"Accept": EVENTS},
-        silence=KEEP_ALIVE_LIMIT,
+        path=session_path(session_id, "contexts"),
+        body=models.to_json(models.ContextCreate(name=name)),
+        answer=models.Context,
+        waits=True,
     )
 
 
-def execution(session_id: str, execution_id: str, wait: bool) -> Call[models.Execution]:
-    """Safe to send again, so a silent wait is renewed now and then instead of trusted for ever."""
-    return Call(
-        method="GET",
-        path=_session(session_id, "executions", execution_id),
-        params={"wait": "true" if wait else "false"},
-        answer=models.Execution,
-        silence=KEEP_ALIVE_LIMIT if wait else None,
-    )
+def delete_context(session_id: str, name: str) -> Call[None]:
+    path = session_path(session_id, "contexts", name)
+    return Call(method="DELETE", path=path, answer=Nothing, waits=True)
 
 
-def executions(session_id: str, limit: int | None, after: str | None) -> Call[models.ExecutionList]:
-    given = {"limit": limit, "after": after}
-    return Call(
-        method="GET",
-        path=_session(session_id, "executions"),
-        params={k: str(v) for k, v in given.items() if v is not None},
-        answer=models.ExecutionList,
-    )
+def processes(session_id: str) -> Call[ProcessList]:
+    path = session_path(session_id, "processes")
+    return Call(method="GET", path=path, answer=ProcessList, repeatable=True)
 
 
-def cancel(session_id: str, execution_id: str) -> Call[models.Execution]:
+def end_process(session_id: str, pid: int) -> Call[ProcessesEnded]:
+    path = session_path(session_id, "processes", str(pid))
+    return Call(method="DELETE", path=path, answer=ProcessesEnded)
+
+
+def end_orphans(session_id: str) -> Call[ProcessesEnded]:
     return Call(
         method="DELETE",
-        path=_session(session_id, "executions", execution_id),
-        answer=models.Execution,
-        waits=True,
+        path=session_path(session_id, "processes"),
+        params={"orphans": "true"},
+        answer=ProcessesEnded,
     )
-
-
-def answer(session_id: str, execution_id: str, value: str) -> Call[None]:
-    return Call(
-        method="POST",
-        path=_session(session_id, "executions", execution_id, "input"),
-        body=models.to_json(models.InputReply(value=value)),
-        answer=Nothing,
-    )
-
-
-def output(session_id: str, execution_id: str) -> Call[None]:
-    return Call(
-        method="GET", path=_session(session_id, "executions", execution_id, "output"), answer=Nothing
-    )
-
-
-def execution_events(session_id: str, execution_id: str, after: int) -> Call[None]:
-    return _events(_session(session_id, "executions", execution_id, "events"), after, {})
-
-
-def session_events(session_id: str, after: int, follow: bool) -> Call[None]:
-    params = {} if follow else {"follow": "false"}
-    return _events(_session(session_id, "events"), after, params)
-
-
-def _events(path: str, after: int, params: Mapping[str, str]) -> Call[None]:
-    return Call(
-        method="GET",
-        path=path,
-        params=params,
-        answer=Nothing,
-        headers={"Accept": EVENTS, "Last-Event-ID": str(after)},
-        silence=KEEP_ALIVE_LIMIT,
-    )
-
-
-def _session(session_id: str, *more: str) -> str:
-    return "/v1/sessions/" + "/".join(quote(part, safe="") for part in (session_id, *more))

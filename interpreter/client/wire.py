@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx
 
+from interpreter.client.call import Call
 from interpreter.client.errors import ConnectionLost, GatewayUnreachable
 from interpreter.client.place import Place
-from interpreter.client.requests import Call
 from interpreter.errors import InterpreterError
 
 CONNECT_SECONDS = 5.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import msgspec
@@ -10,13 +11,21 @@ from tornado.iostream import IOStream
 from tornado.web import Application, url
 
 from interpreter.config import Config
-from interpreter.gateway import executions, openapi, pages, sessions
+from interpreter.gateway import contexts, executions, openapi, pages, processes, sessions
 from interpreter.gateway.auth import Guard
 from interpreter.gateway.handler import ApiHandler, NotFoundHandler
 from interpreter.gateway.operation import Operation
+from interpreter.gateway.quick import QuickApplication
 from interpreter.orchestrator import Orchestrator
 
-LISTED = [*sessions.OPERATIONS, *executions.OPERATIONS, pages.HEALTH]
+LISTED = [
+    *sessions.OPERATIONS,
+    *contexts.OPERATIONS,
+    *executions.OPERATIONS,
+    *processes.OPERATIONS,
+    pages.STATUS,
+    pages.HEALTH,
+]
 
 
 class Gateway:
@@ -27,6 +36,8 @@ class Gateway:
         self.guard = Guard(token, config.host)
         # A character of code can take six bytes of JSON.
         self.max_body = 6 * config.max_code_bytes + 64 * 1024
+        self.answering: set[asyncio.Future[None]] = set()
+        """Answers that are complete and not yet sent."""
         self.description = msgspec.json.encode(openapi.describe(LISTED))
 
 
@@ -36,12 +47,14 @@ def make_application(gateway: Gateway) -> Application:
         by_path.setdefault(operation.path, {})[operation.method] = operation
     shared = {"gateway": gateway}
     routes = [url(_pattern(path), _handler(operations), shared) for path, operations in by_path.items()]
-    return Application(
+    application = QuickApplication(
         routes,
         default_handler_class=NotFoundHandler,
         default_handler_args=shared,
         log_function=lambda handler: None,
     )
+    application.gateway = gateway
+    return application
 
 
 def _handler(operations: dict[str, Operation]) -> type[ApiHandler]:
@@ -57,4 +70,10 @@ class Server(HTTPServer):
 
     def handle_stream(self, stream: IOStream, address: tuple[str, ...]) -> None:
         stream.set_nodelay(True)
+        # Tornado would set and unset it with every answer.
+        stream.set_nodelay = _leave_it_on  # type: ignore[method-assign]
         super().handle_stream(stream, address)
+
+
+def _leave_it_on(value: bool) -> None:
+    """Takes the place of a stream's `set_nodelay`."""

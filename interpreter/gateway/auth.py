@@ -5,12 +5,16 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import os
+import re
 import secrets
+from functools import lru_cache
 from pathlib import Path
 
-from tornado.httputil import HTTPServerRequest
+from tornado.httputil import HTTPServerRequest, split_host_and_port
 
 from interpreter.errors import ConfigurationError, ForbiddenHost, Unauthorized
+
+_PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9A-Fa-f:]+\](:[0-9]+)?")
 
 
 def load_token(configured: str | None, path: Path) -> str:
@@ -44,6 +48,15 @@ class Guard:
         if self._only_loopback and not is_loopback(request.host_name):
             raise ForbiddenHost(f"This gateway is not '{request.host_name[:100]}'.")
 
+    def lets_in(self, host: str, authorization: str) -> bool:
+        """Whether these two headers say at once that a request may be answered."""
+        if not _PLAIN_HOST.fullmatch(host) or (self._only_loopback and not _is_loopback_header(host)):
+            return False
+        scheme, _, given = authorization.partition(" ")
+        return scheme in ("Bearer", "bearer", "token") and hmac.compare_digest(
+            given.encode("utf-8", "replace"), self._token
+        )
+
     def check_token(self, request: HTTPServerRequest) -> None:
         header = request.headers.get("Authorization", "")
         scheme, _, given = header.partition(" ")
@@ -55,6 +68,11 @@ class Guard:
             raise Unauthorized("This needs a token.")
         if not hmac.compare_digest(given.strip().encode("utf-8", "replace"), self._token):
             raise Unauthorized("The token is wrong.")
+
+
+@lru_cache(maxsize=64)
+def _is_loopback_header(host: str) -> bool:
+    return is_loopback(split_host_and_port(host.lower())[0])
 
 
 def is_loopback(host: str) -> bool:

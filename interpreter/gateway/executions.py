@@ -11,18 +11,30 @@ from tornado.iostream import StreamClosedError
 
 from interpreter.errors import (
     CodeTooLong,
+    ContextNotFound,
     ExecutionNotFound,
+    ExecutionsUsedUp,
     InputNotExpected,
+    InvalidRequest,
+    KeyReused,
     LimitTooHigh,
     QueueFull,
+    SandboxFailed,
     SessionNotFound,
+    ShuttingDown,
     WrongState,
 )
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.operation import Operation
 from interpreter.gateway.streams import After, Follow, last_seen, send_events
 from interpreter.kernel.plaintext import strip_ansi
-from interpreter.models import Execution, ExecutionCreate, ExecutionList, InputReply
+from interpreter.models import (
+    Execution,
+    ExecutionCreate,
+    ExecutionList,
+    ExecutionUpdate,
+    InputReply,
+)
 
 
 class Page(Struct, forbid_unknown_fields=True):
@@ -40,67 +52,85 @@ class Wait(Struct, forbid_unknown_fields=True):
 
 async def run_cell(call: ApiHandler) -> Any:
     request = call.body(ExecutionCreate)
-    session = call.orchestrator.live(call.path["session_id"])
-    cell = session.submit(request)
-    call.set_header("Location", f"/v1/sessions/{session.id}/executions/{cell.id}")
+    session_id, executions = call.path["session_id"], call.orchestrator.executions
+    cell = await executions.submit(session_id, request, _key(call))
+    call.set_header("Location", f"/v1/sessions/{session_id}/executions/{cell.id}")
     if request.cancel_on_disconnect:
-        call.on_leave.append(lambda: session.cells.cancel(cell.id, "the caller went away"))
+        call.on_leave.append(lambda: executions.abandon(session_id, cell.id))
     if call.wants_stream:
-        events = call.orchestrator.events(session.id, 0, execution_id=cell.id)
+        events = executions.events(session_id, 0, execution_id=cell.id)
         await send_events(call, events, until_done=True)
-        return None
-    if not request.wait:
+    elif not request.wait:
         call.set_status(202)
-        call.finish_json(cell.model())
-        return None
-    cell.answer = call.answer
-    await asyncio.shield(cell.done)
+        call.finish_json(cell if isinstance(cell, Execution) else cell.model())
+    elif isinstance(cell, Execution):
+        return cell
+    elif cell.done.done():
+        return cell.done.result()
+    else:
+        cell.answers.append(call.answer)
+        await asyncio.shield(cell.done)
     return None
+
+
+def _key(call: ApiHandler) -> str | None:
+    """What tells a cell that is sent again from a new one."""
+    key = call.request.headers.get("Idempotency-Key")
+    if key is not None and not 1 <= len(key) <= 200:
+        raise InvalidRequest("An Idempotency-Key has 1 to 200 characters.")
+    return key
 
 
 async def list_executions(call: ApiHandler) -> Any:
     page = call.query(Page)
-    executions = await call.orchestrator.executions(call.path["session_id"], page.limit, page.after)
+    session_id = call.path["session_id"]
+    executions = await call.orchestrator.executions.all(session_id, page.limit, page.after)
     return ExecutionList(executions=executions)
 
 
 async def read_execution(call: ApiHandler) -> Any:
     wait = call.query(Wait).wait
     session_id, execution_id = call.path["session_id"], call.path["execution_id"]
-    execution = await call.orchestrator.execution(session_id, execution_id)
-    if wait and (cell := call.orchestrator.cell(session_id, execution_id)):
+    execution = await call.orchestrator.executions.read(session_id, execution_id)
+    if wait and (cell := call.orchestrator.executions.cell(session_id, execution_id)):
         return await asyncio.shield(cell.done)
     return execution
 
 
+async def update_execution(call: ApiHandler) -> Any:
+    timeout = call.body(ExecutionUpdate).timeout
+    session_id, execution_id = call.path["session_id"], call.path["execution_id"]
+    return await call.orchestrator.executions.extend(session_id, execution_id, timeout)
+
+
 async def cancel_execution(call: ApiHandler) -> Any:
-    return await call.orchestrator.cancel(call.path["session_id"], call.path["execution_id"])
+    session_id, execution_id = call.path["session_id"], call.path["execution_id"]
+    return await call.orchestrator.executions.cancel(session_id, execution_id)
 
 
 async def follow_execution(call: ApiHandler) -> Any:
     after = last_seen(call, call.query(After).after)
     session_id, execution_id = call.path["session_id"], call.path["execution_id"]
-    execution = await call.orchestrator.execution(session_id, execution_id)
+    execution = await call.orchestrator.executions.read(session_id, execution_id)
     # Who has seen the end already gets nothing more, instead of waiting for it.
     wait = not execution.status.final
-    events = call.orchestrator.events(session_id, after, execution_id=execution_id, wait=wait)
+    events = call.orchestrator.executions.events(session_id, after, execution_id=execution_id, wait=wait)
     await send_events(call, events, until_done=True)
 
 
 async def answer_input(call: ApiHandler) -> Any:
     reply = call.body(InputReply)
-    session = call.orchestrator.live(call.path["session_id"])
-    await call.orchestrator.execution(session.id, call.path["execution_id"])
-    session.cells.answer_input(call.path["execution_id"], reply.value)
+    session_id, execution_id = call.path["session_id"], call.path["execution_id"]
+    await call.orchestrator.executions.answer_input(session_id, execution_id, reply.value)
 
 
 async def whole_output(call: ApiHandler) -> Any:
     """Everything a cell printed and showed as text, however long."""
     session_id, execution_id = call.path["session_id"], call.path["execution_id"]
-    await call.orchestrator.execution(session_id, execution_id)
+    await call.orchestrator.executions.read(session_id, execution_id)
     call.set_header("Content-Type", "text/plain; charset=utf-8")
     call.set_header("Content-Disposition", f'attachment; filename="{execution_id}.txt"')
-    events = call.orchestrator.events(session_id, 0, execution_id=execution_id, wait=False)
+    events = call.orchestrator.executions.events(session_id, 0, execution_id=execution_id, wait=False)
     try:
         async for rows in events:
             call.write("".join(_as_text(row.type, row.data) for row in rows))
@@ -124,7 +154,8 @@ def _as_text(type: str, encoded: bytes) -> str:
 async def follow_session(call: ApiHandler) -> Any:
     query = call.query(Follow)
     after = last_seen(call, query.after)
-    events = call.orchestrator.events(call.path["session_id"], after, wait=query.follow)
+    session_id = call.path["session_id"]
+    events = call.orchestrator.executions.events(session_id, after, wait=query.follow)
     await send_events(call, events, until_done=False)
 
 
@@ -142,7 +173,11 @@ OPERATIONS = [
         body=ExecutionCreate,
         answers={200: Execution, 202: Execution},
         stream=True,
-        errors=(SessionNotFound, WrongState, CodeTooLong, LimitTooHigh, QueueFull),
+        headers={"Idempotency-Key": "Sent again with the same key, a cell is not run again."},
+        errors=(
+            *(SessionNotFound, ContextNotFound, WrongState, ExecutionsUsedUp, KeyReused),
+            *(CodeTooLong, LimitTooHigh, QueueFull, SandboxFailed, ShuttingDown),
+        ),
     ),
     Operation(
         "GET",
@@ -163,12 +198,21 @@ OPERATIONS = [
         errors=MISSING,
     ),
     Operation(
+        "PATCH",
+        ONE,
+        "Give an execution that is queued or running another timeout",
+        update_execution,
+        body=ExecutionUpdate,
+        answers={200: Execution},
+        errors=(*MISSING, WrongState, LimitTooHigh, SandboxFailed),
+    ),
+    Operation(
         "DELETE",
         ONE,
         "Cancel an execution that is queued or running",
         cancel_execution,
         answers={200: Execution},
-        errors=MISSING,
+        errors=(*MISSING, WrongState, SandboxFailed),
     ),
     Operation(
         "GET",
@@ -187,7 +231,7 @@ OPERATIONS = [
         answer_input,
         body=InputReply,
         answers={204: None},
-        errors=(*MISSING, WrongState, InputNotExpected),
+        errors=(*MISSING, WrongState, InputNotExpected, SandboxFailed),
     ),
     Operation(
         "GET",

@@ -6,6 +6,8 @@ goes wrong is answered as `{"error": {code, message, hint}}`.
 
 from __future__ import annotations
 
+import asyncio
+import math
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
@@ -21,6 +23,8 @@ from interpreter.errors import (
     MethodNotAllowed,
     NotFound,
     RequestTooLarge,
+    ShuttingDown,
+    StoreUnavailable,
 )
 from interpreter.gateway.operation import Operation
 from interpreter.models import ErrorAnswer, ErrorBody
@@ -130,6 +134,13 @@ class ApiHandler(RequestHandler):
         self.set_status(next(iter(self.operation.answers)))
         self.finish_json(answer)
 
+    def finish(self, chunk: Any = None) -> asyncio.Future[None]:
+        sent = super().finish(chunk)
+        if not sent.done():
+            self.gateway.answering.add(sent)
+            sent.add_done_callback(self.gateway.answering.discard)
+        return sent
+
     def finish_json(self, answer: Any) -> None:
         self.finish(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
 
@@ -187,12 +198,17 @@ class ApiHandler(RequestHandler):
             error = self._no_operation()
         elif isinstance(problem, HTTPError) and status_code < 500:
             error = InvalidRequest(problem.log_message or problem.reason or "The request is not valid.")
+        elif problem is None and self.orchestrator.draining:
+            # It waited for something, and the gateway ends.
+            error = ShuttingDown("The gateway has stopped.")
         else:
             error = InterpreterError("Something went wrong in the gateway.")
         self.set_status(error.status)
         self.set_header("Content-Type", JSON)
         if error.status == 401:
             self.set_header("WWW-Authenticate", "Bearer")
+        if error.retry_after is not None:
+            self.set_header("Retry-After", str(math.ceil(error.retry_after)))
         if error.status == 405:
             self.set_header("Allow", ", ".join(self._methods()))
         if not self._body_read:
@@ -203,8 +219,8 @@ class ApiHandler(RequestHandler):
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
         if isinstance(value, InterpreterError) and value.status < 500:
             return
-        if isinstance(value, HTTPError | StreamClosedError):
-            return
+        if isinstance(value, ShuttingDown | StoreUnavailable | HTTPError | StreamClosedError):
+            return  # no fault of ours, or one that is in the log already
         log.error("request failed", path=self.request.path, exc_info=(kind, value, trace))
 
 

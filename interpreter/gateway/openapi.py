@@ -14,6 +14,8 @@ from interpreter.errors import (
     InvalidJson,
     InvalidRequest,
     RequestTooLarge,
+    StoreDamaged,
+    StoreUnavailable,
     Unauthorized,
 )
 from interpreter.gateway.operation import Operation
@@ -71,7 +73,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 def _tag(operation: Operation) -> str:
     """The heading it stands under in the page."""
-    nouns = [noun for noun in ("sessions", "executions") if f"/{noun}" in operation.path]
+    nouns = [noun for noun in ("sessions", "executions", "processes") if f"/{noun}" in operation.path]
     return nouns[-1] if nouns else "gateway"
 
 
@@ -91,12 +93,17 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
     parameters = []
     if operation.query is not None:
         (_,), components = msgspec.json.schema_components([operation.query], ref_template=REF)
-        properties = components[operation.query.__name__]["properties"]
-        for name, schema in properties.items():
-            parameters.append({"name": name, "in": "query", "required": False, "schema": schema})
+        described = components[operation.query.__name__]
+        needed = described.get("required", [])
+        for name, schema in described["properties"].items():
+            required = name in needed
+            parameters.append({"name": name, "in": "query", "required": required, "schema": schema})
     if operation.stream and operation.method == "GET":
         schema = msgspec.json.schema(EventNumber)
         parameters.append({"name": "Last-Event-ID", "in": "header", "schema": schema})
+    for name, meaning in operation.headers.items():
+        text = {"type": "string", "minLength": 1, "maxLength": 200}
+        parameters.append({"name": name, "in": "header", "description": meaning, "schema": text})
     return parameters
 
 
@@ -119,7 +126,7 @@ def _answers(operation: Operation) -> dict[str, Any]:
 def _errors(operation: Operation) -> dict[str, Any]:
     always: list[type[InterpreterError]] = [InvalidRequest, ForbiddenHost, RequestTooLarge]
     if not operation.public:
-        always.append(Unauthorized)
+        always += (Unauthorized, StoreUnavailable, StoreDamaged)
     if operation.body is not None:
         always.append(InvalidJson)
     by_status: dict[int, list[str]] = {}

@@ -34,6 +34,8 @@ class Operation:
     """Whether the answer is, or can be asked for as, Server-Sent Events."""
     text: bool = False
     """Whether the answer is plain text."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Request headers that mean something, and what."""
     errors: tuple[type[InterpreterError], ...] = ()
     public: bool = False
     """Whether it needs no token."""

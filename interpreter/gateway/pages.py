@@ -10,7 +10,7 @@ from interpreter import __version__
 from interpreter.errors import NotFound
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.operation import Operation
-from interpreter.models import Health
+from interpreter.models import GatewayStatus, Health
 
 DOCS_PAGE = b"""<!doctype html>
 <html lang="en">
@@ -45,13 +45,19 @@ DOCS_POLICY = (
 
 async def health(call: ApiHandler) -> Any:
     runtime = call.orchestrator.runtime
+    problems = call.orchestrator.problems
     return Health(
-        status="ok",
+        status="degraded" if problems else "ok",
+        problems=problems,
         version=__version__,
         runtime=runtime.name,
         isolation=runtime.isolation,
         sessions=call.orchestrator.session_count,
     )
+
+
+async def status(call: ApiHandler) -> Any:
+    return call.orchestrator.status()
 
 
 async def openapi(call: ApiHandler) -> Any:
@@ -93,6 +99,8 @@ async def root(call: ApiHandler) -> Any:
 HEALTH = Operation(
     "GET", "/healthz", "Whether the gateway works", health, answers={200: Health}, public=True
 )
+
+STATUS = Operation("GET", "/v1/status", "How full the gateway is", status, answers={200: GatewayStatus})
 
 UNLISTED = [
     Operation("GET", "/openapi.json", "This description", openapi, public=True),

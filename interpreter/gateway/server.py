@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import logging
-import os
+import errno
 import signal
 import socket
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
-import structlog
 from rich.console import Console
 from rich.panel import Panel
 from tornado.netutil import bind_sockets
@@ -21,30 +15,48 @@ from tornado.netutil import bind_sockets
 from interpreter import __version__
 from interpreter.config import Config, LoadedConfig
 from interpreter.errors import ConfigurationError, InterpreterError
+from interpreter.gateway import logs
 from interpreter.gateway.application import Gateway, Server, make_application
 from interpreter.gateway.auth import is_loopback, load_token
+from interpreter.gateway.ownership import owned
 from interpreter.orchestrator import Orchestrator
 from interpreter.runtimes import Runtime, prepared
 from interpreter.store import Store
 
-log = structlog.get_logger()
 MAX_HEADER = 64 * 1024
 NO_LIMIT = 2**62
 """Bodies are bounded by the handlers, who can say so in words."""
+ANSWER_SECONDS = 5.0
+"""How long a gateway that stops waits for its clients to take their answers."""
 
 
 def serve(loaded: LoadedConfig) -> int:
     """Runs the gateway until it is told to stop; returns the exit code of the process."""
-    _set_up_logging()
-    console = Console(stderr=True, highlight=False)
+    logs.set_up()
+    console = Console(file=logs.stderr(), highlight=False)
     try:
-        with _only_gateway(loaded.config.data_path):
+        with owned(loaded.config.data_path):
             asyncio.run(_serve(loaded.config, console))
     except InterpreterError as e:
-        console.print("error:", style="bold red", end=" ")
-        console.print(f"{e.message}\n{e.hint}", markup=False, soft_wrap=True)
-        return 3
+        return _refuse(console, e)
+    except OSError as e:
+        if e.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = loaded.config.data_path
+        return _refuse(
+            console,
+            ConfigurationError(
+                f"The gateway cannot run: there is no space left for {where}.",
+                "Free some space and start it again. Sessions that run go on meanwhile.",
+            ),
+        )
     return 0
+
+
+def _refuse(console: Console, error: InterpreterError) -> int:
+    console.print("error:", style="bold red", end=" ")
+    console.print(f"{error.message}\n{error.hint}", markup=False, soft_wrap=True)
+    return 3
 
 
 async def _serve(config: Config, console: Console) -> None:
@@ -59,7 +71,8 @@ async def _serve(config: Config, console: Console) -> None:
     orchestrator = Orchestrator(config, store, runtime)
     try:
         await orchestrator.start()
-        application = make_application(Gateway(config, orchestrator, token))
+        gateway = Gateway(config, orchestrator, token)
+        application = make_application(gateway)
         server = Server(
             application,
             max_body_size=NO_LIMIT,
@@ -72,6 +85,8 @@ async def _serve(config: Config, console: Console) -> None:
         port = sockets[0].getsockname()[1]
         _greet(console, config, port, token, runtime, orchestrator.workspaces.describe())
         await stopping.wait()
+        await _drain(orchestrator, console, stopping, config.drain_seconds)
+        await _send_answers(gateway)
         server.stop()
     finally:
         running = orchestrator.session_count
@@ -81,6 +96,29 @@ async def _serve(config: Config, console: Console) -> None:
     if running and config.on_shutdown == "keep":
         what = "1 session keeps" if running == 1 else f"{running} sessions keep"
         console.print(f"{what} running and will be there at the next start.")
+
+
+async def _drain(
+    orchestrator: Orchestrator, console: Console, stopping: asyncio.Event, seconds: float
+) -> None:
+    """Waits for the cells that run, unless it is told to stop once more."""
+    stopping.clear()
+    draining = asyncio.create_task(orchestrator.drain())
+    again = asyncio.create_task(stopping.wait())
+    done, _ = await asyncio.wait({draining, again}, timeout=0.2, return_when="FIRST_COMPLETED")
+    if not done:
+        console.print(f"waiting up to {seconds:g} s for the cells that run; once more ends that")
+        await asyncio.wait({draining, again}, return_when="FIRST_COMPLETED")
+    for task in (draining, again):
+        task.cancel()
+
+
+async def _send_answers(gateway: Gateway) -> None:
+    """Answers that were given reach their clients, unless those do not read them."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ANSWER_SECONDS):
+            while gateway.answering:
+                await asyncio.wait(set(gateway.answering))
 
 
 async def _prepare(config: Config, console: Console) -> Runtime:
@@ -129,44 +167,3 @@ def _greet(console: Console, config: Config, port: int, token: str, runtime: Run
             "Install bubblewrap ('apt install bubblewrap') and start again."
         )
         console.print(Panel(warning, title="WARNING", border_style="bold red", style="red"))
-
-
-@contextlib.contextmanager
-def _only_gateway(data: Path) -> Iterator[None]:
-    """One data directory has one gateway."""
-    try:
-        data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as e:
-        raise ConfigurationError(f"The data directory {data} cannot be used: {e.strerror}.") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise ConfigurationError(
-            f"Another gateway already uses the data directory {data}.",
-            "Stop it first, or choose another directory with --data-dir.",
-        ) from None
-    try:
-        yield
-    finally:
-        os.close(lock)
-
-
-def _set_up_logging() -> None:
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            # Not the tracebacks that show every variable: the token is in one of them.
-            structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            ),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-    # Tornado's own loggers speak of malformed requests, which are answered and no fault of ours.
-    for name in ("tornado.access", "tornado.general"):
-        logging.getLogger(name).setLevel(logging.ERROR)

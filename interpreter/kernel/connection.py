@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import signal
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -65,20 +66,24 @@ class KernelConnection:
     def __init__(self, link: Link, name: str, owner: Owner) -> None:
         self.name = name
         self.exit: Exit | None = None
+        self.owner = owner
         self._link = link
-        self._owner = owner
         self._streams: dict[str, int] = {}
         self._closed: set[str] = set()
         self._info: asyncio.Future[None] | None = None
+        self._info_id = ""
         self._iopub_seen = asyncio.Event()
         self._exited = asyncio.Event()
 
-    async def start(self) -> None:
-        """Starts the kernel and waits until it answers on both of its channels."""
+    async def start(self, variables: dict[str, str] | None = None, *, hurry: bool = True) -> None:
+        """Starts the kernel and waits until it answers on both of its channels.
+
+        Without hurry everything that is to be preloaded is loaded in it.
+        """
         for channel in CHANNELS:
             info = {"kernel": self.name, "channel": channel}
             self._streams[channel] = self._link.open(info, self._handler(channel))
-        answer = await self._link.command("start", kernel=self.name)
+        answer = await self._link.command("start", kernel=self.name, env=variables or {}, hurry=hurry)
         if "error" in answer:
             raise SandboxFailed(f"The kernel could not be started: {str(answer['error'])[:1000]}")
         while not self._iopub_seen.is_set():
@@ -99,8 +104,16 @@ class KernelConnection:
     async def ready(self) -> None:
         """Returns when the kernel has worked off everything it was sent before this."""
         self._info = asyncio.get_running_loop().create_future()
-        self._send("shell", "kernel_info_request", {})
+        # An earlier gateway may have asked the same: its answer tells nothing of what was sent since.
+        self._info_id = secrets.token_hex(8)
+        self._send("shell", "kernel_info_request", {}, self._info_id)
         await self._info
+
+    async def warm_up(self) -> None:
+        """Has a kernel of Python go through a cell once: the first takes longer than all others."""
+        content = {"code": "None", "silent": True, "store_history": False, "allow_stdin": False}
+        self._send("shell", "execute_request", {**content, "user_expressions": {}})
+        await self.ready()
 
     def execute(self, id: str, code: str, *, store_history: bool, allow_stdin: bool) -> None:
         content = {
@@ -116,8 +129,9 @@ class KernelConnection:
     def answer_input(self, value: str) -> None:
         self._send("stdin", "input_reply", {"status": "ok", "value": value})
 
-    async def interrupt(self) -> None:
-        await self._signal(signal.SIGINT)
+    async def interrupt(self, cell: str) -> None:
+        """Interrupts this cell, and no other if it has ended meanwhile."""
+        await self._signal(signal.SIGINT, cell=cell)
 
     async def kill(self) -> None:
         """Ends the kernel and waits until its last output is here."""
@@ -125,9 +139,9 @@ class KernelConnection:
             await self._signal(signal.SIGKILL)
             await self._exited.wait()
 
-    async def _signal(self, number: signal.Signals) -> None:
+    async def _signal(self, number: signal.Signals, **more: str) -> None:
         if self.exit is None:
-            await self._link.command("signal", kernel=self.name, signal=int(number))
+            await self._link.command("signal", kernel=self.name, signal=int(number), **more)
 
     def _send(
         self,
@@ -146,26 +160,29 @@ class KernelConnection:
             if isinstance(event, Closed):
                 self._on_closed(channel, event)
             elif isinstance(event, Oversized):
-                self._owner.on_oversized(event.parts, event.size, event.number)
+                self.owner.on_oversized(event.parts, event.size, event.number)
             else:
                 try:
                     message = messages.parse(channel, event.parts)
                 except MalformedMessage as e:
-                    self._owner.on_malformed(channel, str(e), event.number)
+                    self.owner.on_malformed(channel, str(e), event.number)
                     return
                 if channel == "iopub":
                     self._iopub_seen.set()
-                elif message.type == "kernel_info_reply" and self._info and not self._info.done():
-                    self._info.set_result(None)
-                self._owner.on_message(message, event.number)
+                elif message.type == "kernel_info_reply" and self._waits_for(message.parent_id):
+                    self._info.set_result(None)  # type: ignore[union-attr]
+                self.owner.on_message(message, event.number)
 
         return handle
+
+    def _waits_for(self, msg_id: str) -> bool:
+        return self._info is not None and not self._info.done() and msg_id == self._info_id
 
     def _on_closed(self, channel: str, event: Closed) -> None:
         self._closed.add(channel)
         self._link.forget(event.stream)
         if len(self._closed) < len(CHANNELS):
-            self._owner.on_passed(event.number)
+            self.owner.on_passed(event.number)
             return
         try:
             self.exit = msgspec.convert(event.info, Exit)
@@ -177,7 +194,7 @@ class KernelConnection:
             why = f"{what[0]}: {what[-1]}" if len(what) > 1 else what[0]
             self._info.set_exception(SandboxFailed(f"A kernel did not start: {why}."))
         self._exited.set()
-        self._owner.on_exit(self.name, self.exit, event.number)
+        self.owner.on_exit(self.name, self.exit, event.number)
 
     def lost(self, reason: str) -> None:
         """The sandbox is gone, and the kernel with it."""

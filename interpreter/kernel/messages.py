@@ -93,6 +93,8 @@ def _split(parts: list[bytes]) -> tuple[bytes, bytes, bytes, bytes, list[bytes]]
 
 
 def _object(data: bytes) -> dict[str, Any]:
+    if data == b"{}":
+        return {}
     try:
         return _bounded(_objects.decode(data), data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

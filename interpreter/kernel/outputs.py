@@ -77,7 +77,8 @@ class Fold:
                 self._add(output, data.get("display_id"))
             case EventType.error:
                 self._before_output()
-                self.error = {"output_type": "error", **data}
+                what = {k: data[k] for k in ("ename", "evalue", "traceback")}
+                self.error = {"output_type": "error", **what}
                 self._add(self.error, None)
             case EventType.update:
                 self._update(data)

@@ -1,8 +1,9 @@
 """A wire on an asyncio transport: the gateway's end of a link.
 
 `Link` turns what arrives into calls of the handlers that its owner registered, one per stream,
-and gathers what is sent in one turn of the event loop into one write. It does not decide when
-to connect; its owner does, and is told when the connection is gone.
+and gathers what is sent in one turn of the event loop into one write. It outlives connections:
+what is sent meanwhile waits for the next one. It does not decide when to connect; its owner does,
+and is told when a connection is gone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from interpreter.link.wire import (
     CONTROL,
     Closed,
     Connected,
+    HungUp,
     Message,
     Opened,
     Oversized,
@@ -42,6 +44,9 @@ class Link(asyncio.Protocol):
     def __init__(self, wire: Wire, on_gone: Callable[[str], None]) -> None:
         self.wire = wire
         self.facts: dict[str, Any] = {}
+        self.broken = False
+        """Whether the sandbox did what no further connection can mend."""
+        self.closed = False
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -49,10 +54,12 @@ class Link(asyncio.Protocol):
         self._flush_scheduled = False
         self._ack_timer: asyncio.TimerHandle | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
+        self._lost = asyncio.Event()
         self._problem = "the link was closed"
         self._commands: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._next_command = 1
         self._held: list[Incoming] | None = None
+        self._greeted = False
         self._writing_paused = False
         self.on_notice: Callable[[dict[str, Any]], None] = lambda notice: None
         self.on_passed: Callable[[int], None] = self.handled
@@ -61,7 +68,12 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._lost.clear()
+        if self.closed:
+            self._transport.abort()
+            return
         self.wire.connect()
+        self._choose_reading()
         self._flush()
 
     def data_received(self, data: bytes) -> None:
@@ -75,6 +87,9 @@ class Link(asyncio.Protocol):
                     self._held.append(event)
                 else:
                     self._hand_out(event)
+        except HungUp as e:
+            self._problem = str(e)
+            self.disconnect()
         except Exception as e:
             self._fail(e)
         self._schedule_flush()
@@ -90,6 +105,7 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._writing_paused = False
         self.wire.disconnect()
         if self._ack_timer is not None:
             self._ack_timer.cancel()
@@ -98,9 +114,9 @@ class Link(asyncio.Protocol):
         if not self._connected.done():
             self._connected.set_exception(ConnectionError(reason))
             self._connected.exception()
-        for answer in self._commands.values():
-            if not answer.done():
-                answer.set_exception(ConnectionError(reason))
+        # Whoever waits from now on waits for the next connection, which may take its time.
+        self._connected = self._loop.create_future()
+        self._lost.set()
         self._on_gone(reason)
 
     # -- the owner's side
@@ -108,6 +124,10 @@ class Link(asyncio.Protocol):
     async def connected(self) -> None:
         """Waits for the other end's HELLO; raises ConnectionError."""
         await asyncio.shield(self._connected)
+
+    async def lost(self) -> None:
+        """Waits until a connection that there was is gone."""
+        await self._lost.wait()
 
     def on_stream(self, stream: int, handler: Handler) -> None:
         self._handlers[stream] = handler
@@ -149,8 +169,11 @@ class Link(asyncio.Protocol):
         self._schedule_flush()
 
     async def command(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Asks the kernel host for something and returns its answer; raises ConnectionError."""
-        if self._transport is None:
+        """Asks the kernel host for something and returns its answer, however many connections it takes.
+
+        Raises ConnectionError when the link is closed.
+        """
+        if self.closed or self.broken:
             raise ConnectionError(self._problem)
         number = self._next_command
         self._next_command += 1
@@ -162,17 +185,28 @@ class Link(asyncio.Protocol):
         finally:
             self._commands.pop(number, None)
 
-    def close(self) -> None:
+    def disconnect(self) -> None:
+        """Ends the connection; there can be another."""
         if self._transport is not None:
             self._transport.abort()
+
+    def close(self) -> None:
+        """Ends the link, and with it every command that waits for an answer."""
+        self.closed = True
+        for answer in self._commands.values():
+            if not answer.done():
+                answer.set_exception(ConnectionError(self._problem))
+        self.disconnect()
+        self._lost.set()
 
     # -- inside
 
     def _greet(self, event: Connected) -> None:
         self.facts = event.facts
-        if event.streams.keys() - self._handlers.keys():
+        if not self._greeted and event.streams.keys() - self._handlers.keys():
             self._held = []
             self._choose_reading()
+        self._greeted = True
         if not self._connected.done():
             self._connected.set_result(None)
 
@@ -204,7 +238,11 @@ class Link(asyncio.Protocol):
 
     def _break(self, problem: str) -> None:
         self._problem = problem
+        self.broken = True
+        connected = self._transport is not None
         self.close()
+        if not connected:
+            self._loop.call_soon(self._on_gone, problem)
 
     def _choose_reading(self) -> None:
         if self._transport is None:

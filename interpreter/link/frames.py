@@ -59,12 +59,16 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
-        buffer = self._buffer
-        buffer += data
+        whole: bytes | bytearray
+        if self._buffer or not isinstance(data, bytes):
+            self._buffer += data
+            whole = self._buffer
+        else:
+            whole = data  # most reads begin with a frame: there is nothing to join it to
         frames: list[Frame] = []
-        at, end = 0, len(buffer)
+        at, end = 0, len(whole)
         while end - at >= HEADER.size:
-            length, kind, stream, number = HEADER.unpack_from(buffer, at)
+            length, kind, stream, number = HEADER.unpack_from(whole, at)
             if length > MAX_PAYLOAD:
                 raise FrameError(f"a frame of {length} bytes is over the limit of {MAX_PAYLOAD}")
             if kind not in _KINDS:
@@ -73,15 +77,18 @@ class FrameReader:
             if end - start < length:
                 break
             at = start + length
-            frames.append(Frame(_KINDS[kind], stream, number, bytes(buffer[start:at])))
-        del buffer[:at]
+            frames.append(Frame(_KINDS[kind], stream, number, bytes(whole[start:at])))
+        if whole is self._buffer:
+            del self._buffer[:at]
+        elif at < end:
+            self._buffer += whole[at:]
         return frames
 
 
 def join_parts(parts: Sequence[bytes | memoryview]) -> bytes:
     """A message as one byte string: how many parts, how long each is, then all of them."""
-    lengths = struct.pack(f">{len(parts)}Q", *(len(part) for part in parts))
-    return b"".join((_COUNT.pack(len(parts)), lengths, *parts))
+    count = len(parts)
+    return b"".join((struct.pack(f">I{count}Q", count, *map(len, parts)), *parts))
 
 
 def split_parts(message: bytes, *, partial: bool = False) -> list[bytes]:

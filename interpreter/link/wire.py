@@ -25,7 +25,7 @@ import json
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from interpreter.link.frames import (
     MAX_PAYLOAD,
@@ -54,16 +54,21 @@ ACK_BYTES = 512 * 1024
 ACK_MESSAGES = 64
 
 
-@dataclass(frozen=True)
-class Connected:
+class HungUp(FrameError):
+    """A HELLO in the middle: the other end is done with this connection, and waits for the next.
+
+    Said where a connection cannot be ended otherwise: on a container's stdout.
+    """
+
+
+class Connected(NamedTuple):
     """The other end said HELLO; `facts` is what it said of itself."""
 
     facts: dict[str, Any]
     streams: dict[int, dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Opened:
+class Opened(NamedTuple):
     """The gateway opened a stream."""
 
     stream: int
@@ -71,8 +76,7 @@ class Opened:
     number: int
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """A whole message. Its receiver calls `handled(number)` in order of the numbers."""
 
     stream: int
@@ -81,8 +85,7 @@ class Message:
     size: int
 
 
-@dataclass(frozen=True)
-class Oversized:
+class Oversized(NamedTuple):
     """A message over the limit: its size, and the first parts as far as they were kept."""
 
     stream: int
@@ -91,8 +94,7 @@ class Oversized:
     size: int
 
 
-@dataclass(frozen=True)
-class Closed:
+class Closed(NamedTuple):
     """The other end closed a stream; nothing more comes on it."""
 
     stream: int
@@ -103,7 +105,7 @@ class Closed:
 Event = Connected | Opened | Message | Oversized | Closed
 
 
-@dataclass
+@dataclass(slots=True)
 class _Outgoing:
     """A message on its way: `at` is how much of it this connection has carried."""
 
@@ -112,7 +114,7 @@ class _Outgoing:
     at: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class _Stream:
     info: dict[str, Any]
     queue: deque[_Outgoing] = field(default_factory=deque)
@@ -189,6 +191,12 @@ class Wire:
         self._greeted = False
         self._out = []
 
+    def hang_up(self) -> bytes:
+        """Ends the connection; returns what tells the other end, if it was greeted at all."""
+        said = encode(Kind.HELLO, 0, 0, b"{}") if self._greeted else b""
+        self.disconnect()
+        return said
+
     def _say_hello(self) -> None:
         for stream in self._streams.values():
             stream.allowance = max(0, WINDOW - stream.unhandled)
@@ -228,7 +236,17 @@ class Wire:
         self._queue(stream, _Outgoing(Kind.CLOSE, json.dumps(info).encode()))
 
     def send(self, stream: int, parts: Sequence[bytes | memoryview]) -> None:
-        self._queue(stream, _Outgoing(Kind.DATA, join_parts(parts)))
+        body = join_parts(parts)
+        state = self._streams[stream]
+        if state.queue or not self._greeted or not 0 < len(body) <= min(state.credit, MAX_PAYLOAD):
+            self._queue(stream, _Outgoing(Kind.DATA, body))
+            return
+        # Most messages are one frame that can go at once.
+        state.kept_bytes += len(body)
+        state.credit -= len(body) + FRAME_COST
+        self._last_sent += 1
+        self._out.append(encode(Kind.DATA, stream, self._last_sent, body))
+        self._sent.append((self._last_sent, stream, _Outgoing(Kind.DATA, body, len(body))))
 
     def send_json(self, value: Any) -> None:
         """A command, an answer or a notice on the control stream."""
@@ -274,6 +292,11 @@ class Wire:
             if state.queue:
                 waiting.append(stream)
 
+    @property
+    def has_output(self) -> bool:
+        """Whether there are bytes to write to the connection now."""
+        return bool(self._out)
+
     def take(self) -> bytes:
         """The bytes to write to the connection now."""
         if not self._out:
@@ -294,7 +317,7 @@ class Wire:
             elif frame.kind is Kind.CREDIT:
                 self._credit(frame)
             elif frame.kind is Kind.HELLO:
-                raise FrameError("a second HELLO on one connection")
+                raise HungUp("a second HELLO on one connection")
             else:
                 event = self._incoming(frame)
                 if event is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from interpreter.config import Config
 from interpreter.kernel.outputs import Fold
 from interpreter.kernel.plaintext import clean_error, to_text
 from interpreter.models import (
@@ -21,6 +21,8 @@ from interpreter.models import (
     Truncated,
 )
 from interpreter.orchestrator import states
+from interpreter.orchestrator.clock import tick
+from interpreter.orchestrator.time_limit import TimeLimit
 
 
 class Cell:
@@ -41,12 +43,16 @@ class Cell:
         self.duration_ms: float | None = None
         self.metered = False
         """Whether the session's meter has been running since it was sent."""
+        self.alone = True
+        """Whether no other context ran a cell meanwhile."""
         self.usage: ExecutionUsage | None = None
         self.execution_count: int | None = None
         self.fold = Fold(output_limit)
         self.recorded_bytes = 0
         self.muted = False
         """Whether further output is left out, because the cell printed more than it may."""
+        self.seen = False
+        """Whether the kernel has said anything of it."""
         self.reply: str | None = None
         """The status of the kernel's reply, once it is there."""
         self.idle = False
@@ -58,53 +64,68 @@ class Cell:
         self.saved: asyncio.Future[None] | None = None
         """The last save of it to the store."""
         self.timers: list[asyncio.TimerHandle] = []
+        self.time_limit: TimeLimit | None = None
         self.done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         """Completes with the finished execution as JSON."""
-        self.answer: Callable[[bytes], None] = lambda execution: None
-        """Called with the same at once, before it is recorded: its caller waits for nothing else."""
-        self._clock = 0.0
+        self.answers: list[Callable[[bytes], None]] = []
+        """Called with the same at once, before it is recorded: callers wait for nothing else."""
+        self.started_tick: float | None = None
 
     @classmethod
-    def restore(
-        cls, execution: Execution, facts: dict[str, Any], timeout: float, output_limit: int
-    ) -> Cell:
+    def restore(cls, execution: Execution, facts: dict[str, Any], config: Config) -> Cell:
         """A cell that an earlier gateway left queued or running; its events are replayed into it."""
-        request = msgspec.convert({**facts, "code": execution.code}, ExecutionCreate)
-        cell = cls(execution.id, execution.session_id, request, timeout, output_limit)
+        known = {"code": execution.code, "context": execution.context}
+        request = msgspec.convert({**facts, **known}, ExecutionCreate)
+        timeout = execution.timeout or request.timeout or config.cell_timeout
+        limit = request.max_output_bytes or config.max_output_bytes
+        cell = cls(execution.id, execution.session_id, request, timeout, limit)
         cell.status = execution.status
         cell.queued_at, cell.started_at = execution.queued_at, execution.started_at
         return cell
 
-    def remaining(self) -> float:
-        """Seconds until the timeout of a cell that was started by an earlier gateway."""
-        assert self.started_at is not None
-        return max(0.0, self.timeout - (datetime.now(UTC) - self.started_at).total_seconds())
+    @property
+    def code(self) -> str:
+        return self.request.code
 
     @property
-    def untouched(self) -> bool:
-        """Whether there is no sign that the kernel ever saw the cell."""
-        return self.reply is None and not self.idle
+    def context(self) -> str:
+        return self.request.context
+
+    def remaining(self) -> float:
+        """Seconds until the timeout of a cell that was started by an earlier gateway."""
+        if self.started_tick is None:
+            return self.timeout
+        return max(0.0, self.timeout - (tick() - self.started_tick))
 
     def start(self) -> None:
         self.status = states.change(states.EXECUTION, self.status, ExecutionStatus.running)
         self.started_at = datetime.now(UTC)
-        self._clock = time.monotonic()
+        self.started_tick = tick()
 
     def finish(self, status: ExecutionStatus, reason: str | None) -> None:
         self.status = states.change(states.EXECUTION, self.status, status)
         self.reason = reason
-        if self._clock:
-            self.duration_ms = round((time.monotonic() - self._clock) * 1000, 3)
-        elif self.started_at is not None:
-            # It was started by an earlier gateway, whose clock is not this one's.
-            elapsed = (datetime.now(UTC) - self.started_at).total_seconds()
-            self.duration_ms = max(0.0, round(elapsed * 1000, 3))
+        if self.started_tick is not None:
+            self.duration_ms = round((tick() - self.started_tick) * 1000, 3)
         self.cancel_timers()
 
     def cancel_timers(self) -> None:
         for timer in self.timers:
             timer.cancel()
         self.timers.clear()
+        if self.time_limit is not None:
+            self.time_limit.cancel()
+
+    @property
+    def untold(self) -> bool:
+        """Whether it has ended and nobody may know yet, because that is not stored."""
+        return self.status.final and not self.done.done()
+
+    def tell(self, encoded: bytes) -> None:
+        """Answers everyone who waits for its end."""
+        for answer in self.answers:
+            answer(encoded)
+        self.done.set_result(encoded)
 
     def replay(self, type: EventType, data: dict[str, Any]) -> None:
         """Takes in an event that was stored before."""
@@ -112,6 +133,9 @@ class Cell:
             self.reply = data.get("reply", self.reply)
             self.idle = data.get("idle", self.idle)
             self.execution_count = data.get("execution_count", self.execution_count)
+            self.started_tick = data.get("tick", self.started_tick)
+            if "verdict" in data:
+                self.verdict = (ExecutionStatus(data["verdict"]), data["reason"])
         else:
             self.fold.apply(type, data)
 
@@ -128,6 +152,7 @@ class Cell:
             id=self.id,
             session_id=self.session_id,
             code=self.request.code,
+            context=self.context,
             status=self.status,
             reason=self.reason,
             execution_count=self.execution_count,
@@ -137,6 +162,7 @@ class Cell:
             truncated=truncated,
             queued_at=self.queued_at,
             started_at=self.started_at,
+            timeout=self.timeout,
             duration_ms=self.duration_ms,
             usage=self.usage,
         )

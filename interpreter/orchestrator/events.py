@@ -5,6 +5,9 @@ the same thing forever, also after the gateway was killed. A watcher says the la
 saw and gets the rest, from memory when it keeps up and from the store when it does not: a slow
 watcher costs no memory and misses nothing. The link's messages are acknowledged when the events
 they brought are stored.
+
+What else is stored of a session goes along with its events, in one transaction: an execution that is
+`ok` has a `done` event, whenever the gateway is killed.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any
 import msgspec
 
 from interpreter.models import EventType
-from interpreter.store import EventRow, Store
+from interpreter.store import EventRow, Step, Store, setting_received
 
 RECENT_BYTES = 1024 * 1024
 PAGE_BYTES = 1024 * 1024
@@ -26,19 +29,30 @@ GATHER_BYTES = 64 * 1024
 """Events that nobody watches are gathered this long, or until they are this many bytes."""
 
 
+def _pass_on(stored: asyncio.Future[None], to: asyncio.Future[None]) -> None:
+    if to.done():
+        return
+    if stored.cancelled() or (problem := stored.exception()) is None:
+        to.set_result(None)
+    else:
+        to.set_exception(problem)
+        to.exception()  # the store has told of it, and not everyone awaits it
+
+
 class EventLog:
     """The events of one session."""
 
-    def __init__(
-        self, session_id: str, store: Store, on_stored: Callable[[int], None], last_seq: int = 0
-    ) -> None:
+    def __init__(self, session_id: str, store: Store, last_seq: int = 0) -> None:
         self._session_id = session_id
         self._store = store
-        self._on_stored = on_stored
+        self._on_stored: Callable[[int], None] = lambda number: None
         self._loop = asyncio.get_running_loop()
         self._seq = last_seq
         self._committed = last_seq
         self._pending: list[EventRow] = []
+        self._along: list[Step] = []
+        self._together: asyncio.Future[None] | None = None
+        """Completes when what is pending is stored."""
         self._passed = 0
         self._pending_bytes = 0
         self._flush_handle: asyncio.Handle | None = None
@@ -47,16 +61,19 @@ class EventLog:
         self._recent_bytes = 0
         self._changed = asyncio.Event()
         self._watchers = 0
-        self._recording = False
-        self._ended = False
         self.closed = False
-        self.before_flush: Callable[[], None] = lambda: None
+        self.before_flush: list[Callable[[], None]] = []
 
-    def record(self) -> None:
-        """From now on the session is in the store; before that there is nothing to keep."""
-        self._recording = True
-        if self._passed:
-            self._store.set_received(self._session_id, self._passed)
+    @property
+    def last_seq(self) -> int:
+        return self._seq
+
+    def connect(self, received: int, on_stored: Callable[[int], None]) -> None:
+        """From now on messages come from this sandbox, whose link has received so many already;
+        `on_stored` is told up to which number what they carried is stored. What an earlier sandbox said
+        was flushed before, and is acknowledged to that one."""
+        self._passed, self._on_stored = received, on_stored
+        self.along(setting_received(self._session_id, received))
 
     def append(self, type: EventType, execution_id: str | None, data: dict[str, Any]) -> int:
         """Adds an event; returns how many bytes it takes."""
@@ -70,6 +87,19 @@ class EventLog:
         self._pending_bytes += len(data)
         self._schedule()
         return len(data)
+
+    def along(self, *steps: Step, size: int = 0) -> asyncio.Future[None]:
+        """Has something stored together with the events appended so far; what is returned completes
+        when it is, or when it cannot be because the session is gone."""
+        if self._together is None:
+            self._together = self._loop.create_future()
+            if self.closed:
+                self._together.set_result(None)
+        together = self._together
+        self._along += steps
+        self._pending_bytes += size
+        self._schedule()
+        return together
 
     def _schedule(self) -> None:
         """Flushes at the end of the loop's turn if someone waits for it, else after a moment."""
@@ -85,27 +115,42 @@ class EventLog:
     def passed(self, number: int) -> None:
         """The link's message with this number is worked off; its events were appended."""
         self._passed = number
-        if not self._recording:
-            self._on_stored(number)
-        elif self._flush_handle is None:
+        if self._flush_handle is None:
             self._schedule()
+
+    def flush(self) -> None:
+        """Hands over what is pending, so that it is stored before whatever is handed over next."""
+        if self._flush_handle is not None:
+            self._flush()
 
     def _flush(self) -> None:
         if self.closed:
             return
-        self.before_flush()
+        for prepare in self.before_flush:
+            prepare()
         if self._flush_handle is not None:
             self._flush_handle.cancel()
         self._flush_handle, self._flush_is_due = None, False
         rows, self._pending = self._pending, []
-        self._pending_bytes = 0
-        passed = self._passed
-        future = self._store.append_events(self._session_id, rows, passed)
-        future.add_done_callback(lambda f: self._stored(f, rows, passed))
+        steps, self._along = self._along, []
+        together, self._together = self._together, None
+        size, self._pending_bytes = self._pending_bytes, 0
+        size -= sum(len(row.data) for row in rows)
+        passed, tell = self._passed, self._on_stored
+        future = self._store.append_events(self._session_id, rows, passed, with_them=steps, size=size)
+        if together is not None:
+            future.add_done_callback(lambda f: _pass_on(f, together))
+        future.add_done_callback(lambda f: self._stored(f, rows, passed, tell))
         if self._watchers:
             self._store.hurry()
 
-    def _stored(self, future: asyncio.Future[None], rows: list[EventRow], passed: int) -> None:
+    def _stored(
+        self,
+        future: asyncio.Future[None],
+        rows: list[EventRow],
+        passed: int,
+        tell: Callable[[int], None],
+    ) -> None:
         if self.closed or future.cancelled() or future.exception() is not None:
             return
         for row in rows:
@@ -116,30 +161,33 @@ class EventLog:
         if rows:
             self._committed = rows[-1].seq
             self._wake()
-        self._on_stored(passed)
+        tell(passed)
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    def end(self) -> None:
-        """The last event was appended: who follows gets it, and then the end."""
-        self._ended = True
-        self._wake()
-
     def close(self) -> None:
-        """The session is gone: nothing is recorded any more, and nobody waits."""
+        """The session is gone, or the gateway goes: what is pending is the last that is recorded."""
+        self.flush()
         self.closed = True
         self._wake()
 
     async def settled(self) -> None:
         """Returns when every event appended so far is stored."""
         upto = self._seq
-        if self._flush_handle is not None:
-            self._flush()
+        self.flush()
         self._store.hurry()
         while self._committed < upto and not self.closed:
             await self._changed.wait()
+
+    async def caught_up(self) -> None:
+        """The same, but only as long as the database can be written: readers get what there is."""
+        settled = asyncio.ensure_future(self.settled())
+        try:
+            await self._store.condition.wait_for(settled)
+        finally:
+            settled.cancel()
 
     async def follow(
         self, after: int, *, execution_id: str | None = None, wait: bool = True
@@ -157,7 +205,7 @@ class EventLog:
                         rows = [row for row in rows if row.execution_id == execution_id]
                     if rows:
                         yield rows
-                elif not wait or (self._ended and after >= self._seq):
+                elif not wait:
                     return
                 else:
                     await changed.wait()

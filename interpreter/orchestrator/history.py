@@ -16,10 +16,15 @@ import msgspec
 
 from interpreter.kernel.outputs import Fold
 from interpreter.kernel.plaintext import clean_error, to_text
-from interpreter.models import EventType, Execution
+from interpreter.models import EventType, Execution, to_json
 from interpreter.orchestrator.cell import Cell
 from interpreter.orchestrator.events import EventLog
-from interpreter.store import Store
+from interpreter.store import (
+    Store,
+    marking_outdated,
+    saving_execution,
+    unmarking_outdated,
+)
 
 RECENT_CELLS = 4
 MAX_DISPLAYS = 10_000
@@ -35,18 +40,21 @@ class History:
         store: Store,
         log: EventLog,
         output_limit: int,
-        displays: dict[str, list[str]] | None = None,
     ) -> None:
         self._session_id = session_id
         self._store = store
         self._log = log
         self._output_limit = output_limit
-        self._displays: OrderedDict[str, list[str]] = OrderedDict(displays or {})
+        self._displays: OrderedDict[str, list[str]] = OrderedDict()
         self._active: dict[str, Cell] = {}
         self._recent: OrderedDict[str, Cell] = OrderedDict()
         self._last_save: asyncio.Future[None] | None = None
         self._outdated: set[str] = set()
         self._amending: asyncio.Task[None] | None = None
+
+    def set_displays(self, displays: dict[str, list[str]]) -> None:
+        """Which executions showed which displays before this gateway was started."""
+        self._displays = OrderedDict(displays)
 
     def add(self, cell: Cell) -> None:
         self._active[cell.id] = cell
@@ -59,15 +67,31 @@ class History:
         return self._active.get(execution_id) or self._recent.get(execution_id)
 
     def save(self, cell: Cell, execution: Execution | None = None, encoded: bytes | None = None) -> None:
-        """Brings the stored execution up to date."""
+        """Brings the stored execution up to date, together with the events appended so far."""
         execution = execution or cell.model()
-        cell.saved = self._last_save = self._store.save_execution(execution, encoded)
+        cell.saved = self._save(execution, encoded)
+
+    def _save(self, execution: Execution, encoded: bytes | None = None) -> asyncio.Future[None]:
+        encoded = encoded or to_json(execution)
+        self._last_save = self._log.along(saving_execution(execution, encoded), size=len(encoded))
+        return self._last_save
+
+    def write_down(self, cell: Cell, request: dict[str, Any]) -> None:
+        """Writes down a cell that is about to be sent, with what its request said besides the code."""
+        self._store.write_down(to_json(cell.model()), to_json(request))
+
+    def save_new(self, cell: Cell) -> None:
+        """Stores an execution for the first time."""
+        self.save(cell)
+        assert cell.saved is not None
+        cell.saved.add_done_callback(self._store.settle)
 
     async def settled(self) -> None:
-        """Returns when the store has every execution as it is now."""
+        """Returns when the store has every execution as it is now, or cannot take it."""
         if self._last_save is not None:
+            self._log.flush()
             self._store.hurry()
-            await asyncio.wait({self._last_save})
+            await self._store.condition.wait_for(self._last_save)
 
     def finished(self, cell: Cell) -> None:
         """It stays here until the store has it, and a while longer for its late output."""
@@ -98,10 +122,16 @@ class History:
             if cell is not None:
                 cell.fold.apply(type, data)
             if execution_id not in self._active:
-                self._outdated.add(execution_id)
-                if self._amending is None:
-                    self._amending = asyncio.create_task(self._amend())
+                if execution_id not in self._outdated:
+                    self._log.along(marking_outdated(self._session_id, execution_id))
+                self.amend({execution_id})
         return size
+
+    def amend(self, execution_ids: set[str]) -> None:
+        """Has executions that have ended saved again, with the outputs they have now."""
+        self._outdated |= execution_ids
+        if self._outdated and self._amending is None:
+            self._amending = asyncio.create_task(self._amend())
 
     def _show(self, display_id: str, execution_id: str) -> None:
         shown_in = self._displays.setdefault(display_id, [])
@@ -128,12 +158,14 @@ class History:
         cell = self._recent.get(execution_id)
         if cell is not None:
             self.save(cell)
-            return
-        execution = await self._store.execution(self._session_id, execution_id)
-        if execution is None:
-            return  # the kernel named a cell that never was
-        fold = await refold(self._store, self._session_id, execution_id, self._output_limit)
-        self._store.save_execution(with_outputs(execution, fold))
+        else:
+            execution = await self._store.execution(self._session_id, execution_id)
+            if execution is not None:  # else the kernel named a cell that never was
+                fold = await refold(self._store, self._session_id, execution_id, self._output_limit)
+                if execution_id in self._outdated:
+                    return  # it changed meanwhile, and it is its turn again
+                self._save(with_outputs(execution, fold))
+        self._log.along(unmarking_outdated(self._session_id, execution_id))
 
     async def close(self) -> None:
         if self._amending is not None:

@@ -3,40 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import AsyncIterator
+import contextlib
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import structlog
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from interpreter.config import Config
 from interpreter.errors import (
-    ExecutionNotFound,
     InterpreterError,
-    SandboxFailed,
+    LimitFixed,
     SessionNotFound,
+    ShuttingDown,
     TooManySessions,
     WrongState,
 )
 from interpreter.models import (
-    Execution,
+    GatewayStatus,
     Limits,
+    PoolStatus,
     Session,
     SessionCreate,
     SessionDeleted,
     SessionState,
+    SessionUpdate,
+    Usage,
 )
-from interpreter.orchestrator import policy
-from interpreter.orchestrator.cell import Cell
-from interpreter.orchestrator.events import EventLog
-from interpreter.orchestrator.session import LiveSession, sandbox_of, session_model
-from interpreter.orchestrator.spares import Spares
+from interpreter.orchestrator import policy, states
+from interpreter.orchestrator.admission import Admission, Reservation
+from interpreter.orchestrator.executions import Executions
+from interpreter.orchestrator.launcher import Launcher, new_id
+from interpreter.orchestrator.maintenance import Maintenance
+from interpreter.orchestrator.reaper import Reaper
+from interpreter.orchestrator.session import LiveSession
+from interpreter.orchestrator.tasks import Tasks
 from interpreter.runtimes import Runtime
-from interpreter.store import EventRow, SessionRecord, Store
+from interpreter.store import SessionRecord, Store
 from interpreter.workspace import Workspaces
 
 log = structlog.get_logger()
 
-ALIVE = (SessionState.creating, SessionState.ready, SessionState.busy)
+USAGE_SECONDS = 2.0
+"""How long a runtime may take to say what a sandbox uses before it is left out."""
+STARTED_AGAIN = "It was started again in a new sandbox: its files are there, what was in memory is gone."
+
+
+NO_LABELS: Mapping[str, str] = {}
 
 
 class Orchestrator:
@@ -44,230 +59,356 @@ class Orchestrator:
 
     def __init__(self, config: Config, store: Store, runtime: Runtime) -> None:
         self.runtime = runtime
+        self.draining = False
+        """Whether the gateway is about to stop and takes nothing new."""
+        self.workspaces = Workspaces(config.data_path / "workspaces", runtime.files_elsewhere)
         self._config = config
         self._store = store
-        self.workspaces = Workspaces(config.data_path / "workspaces")
-        self._live: dict[str, LiveSession] = {}
-        self._ended: dict[str, SessionRecord] = {}
-        """Sessions that ended under an earlier gateway: history without a sandbox."""
-        self._creating = 0
-        self._spares = Spares(config.spares, self._make_spare, self._discard)
+        self._sessions: dict[str, LiveSession] = {}
+        self._reservations: dict[str, Reservation] = {}
+        self._creations: dict[str, asyncio.Task[InterpreterError | None]] = {}
+        self._launcher = Launcher(config, runtime, self.workspaces)
+        self._admission = Admission(config, runtime.capacity)
+        self._reaper = Reaper()
+        self._maintenance = Maintenance(
+            self._sessions,
+            self._launcher,
+            runtime,
+            self.workspaces,
+            config.reconcile_seconds,
+            self._found,
+        )
+        self._tasks = Tasks("the orchestrator")
+        self.executions = Executions(self, store)
+
+    # -- the gateway comes and goes
 
     async def start(self) -> None:
-        """Finds the sessions of an earlier gateway, removes what belongs to none, makes spares."""
+        """Finds the sessions of an earlier gateway, removes what belongs to none, fills the pools."""
         await self.workspaces.prepare()
-        records = await self._store.sessions()
-        alive = [r for r in records if SessionState(r.state) in ALIVE and r.handle is not None]
-        self._ended = {r.id: r for r in records if r not in alive}
-        await self.runtime.sweep({r.sandbox_id or r.id for r in alive})
-        await self.workspaces.sweep({r.id for r in records})
-        await asyncio.gather(*(self._find(record) for record in alive))
-        self._spares.fill()
+        extent = await self._store.extent()
+        for record in await self._store.sessions():
+            last_seq, executions = extent.get(record.id, (0, 0))
+            session = self._add(record, last_seq)
+            session.executions = executions
+        await self._maintenance.begin()
+        for session in self._sessions.values():
+            if session.state is SessionState.creating and session.record.handle is None:
+                # Somebody was promised a session, and the gateway was killed.
+                self._create_later(session)
+        self._launcher.fill_pools()
+
+    def _found(self, session: LiveSession) -> None:
+        """A session of an earlier gateway has its sandbox again."""
+        self._reservations[session.id] = self._admission.take(session.limits)
+
+    async def drain(self) -> None:
+        """Takes nothing new, and waits for the cells that run, but not for ever."""
+        self.draining = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._config.drain_seconds):
+                while running := [
+                    context.cells.current.done
+                    for session in self._sessions.values()
+                    for context in session.contexts.values()
+                    if context.cells.current is not None and session.state is not SessionState.paused
+                ]:
+                    await asyncio.wait(running)
 
     async def close(self) -> None:
         """Ends the spares; sessions go on without a gateway, or end, as the settings say."""
-        await self._spares.close()
+        self.draining = True
+        await self._maintenance.close()
+        await self._reaper.close()
+        for creation in list(self._creations.values()):
+            creation.cancel()
+        await asyncio.gather(*self._creations.values(), return_exceptions=True)
+        await self._launcher.close()
+        sessions = list(self._sessions.values())
         if self._config.on_shutdown == "stop":
-            await asyncio.gather(*(s.stop("the gateway stopped") for s in self._live.values()))
-        else:
-            await asyncio.gather(*(s.leave() for s in self._live.values()))
-        await self.workspaces.close({s.id for s in self._live.values() if not s.ended.is_set()})
+            ended = (s.stop("the gateway stopped") for s in sessions)
+            for problem in await asyncio.gather(*ended, return_exceptions=True):
+                if isinstance(problem, Exception):
+                    log.error("a session could not be stopped", reason=str(problem))
+        in_use = {s.record.workspace_id or s.id for s in sessions if s.live or s.elsewhere}
+        await asyncio.gather(*(s.leave() for s in sessions))
+        await self.workspaces.close(in_use)
 
-    # -- sessions
+    # -- making sessions
 
     async def create(self, request: SessionCreate) -> LiveSession:
-        environment = policy.environment(self._config, request)
-        limits = policy.session_limits(self._config, request)
-        if self.session_count + self._creating >= self._config.max_sessions:
-            raise TooManySessions(f"{self._config.max_sessions} sessions run, and no more may.")
-        self._creating += 1
-        try:
-            session, warm = await self._hand_over(environment, limits)
-            saved = session.claim(request, session.sandbox, warm=warm)
-            self._live[session.id] = session
-            # Whoever is told of a session finds it again, also after the gateway was killed.
-            self._store.hurry()
-            await saved
-        finally:
-            self._creating -= 1
-        return session
-
-    async def _hand_over(self, environment: str, limits: Limits) -> tuple[LiveSession, bool]:
-        """A spare that fits, else a new sandbox; and whether it is a spare."""
-        wants_default = environment == self._config.default_environment
-        spare = await self._spares.take() if wants_default else None
-        if spare is not None and await self._fit(spare, limits):
-            return spare, True
-        return await self._launch(environment, limits), False
-
-    async def _fit(self, spare: LiveSession, limits: Limits) -> bool:
-        """Gives a spare other limits; if it cannot have them it is put back as it was."""
-        before = spare.sandbox
-        after = await self.runtime.limit(before, limits)
-        if after is not None:
-            same = limits.disk_mb == before.limits.disk_mb
-            if same or await self.workspaces.grow(spare.id, limits.disk_mb):
-                spare.sandbox = after
-                return True
-            if await self.runtime.limit(after, before.limits) is None:
-                await self._discard(spare)
-                return False
-        self._spares.put_back(spare)
-        return False
-
-    async def _make_spare(self) -> LiveSession:
-        return await self._launch(self._config.default_environment, self._config.limits)
-
-    async def _discard(self, spare: LiveSession) -> None:
-        """Ends a spare that nobody will use."""
-        try:
-            await spare.stop("nobody uses it")
-        except InterpreterError as e:
-            log.error("a spare sandbox could not be ended", sandbox=spare.id, reason=e.message)
-        await self.workspaces.remove(spare.id)
-
-    async def _launch(self, environment: str, limits: Limits) -> LiveSession:
-        id = "s-" + secrets.token_hex(8)
-        workspace = await self.workspaces.create(id, limits.disk_mb)
-        try:
-            sandbox = await self.runtime.start(id, environment, limits, workspace.path)
-            session = LiveSession(
-                sandbox, workspace.disk_enforced_by, self._config, self._store, self.runtime
-            )
-            try:
-                await session.launch()
-            except (TimeoutError, ConnectionError) as e:
-                await session.stop("it did not start")
-                raise SandboxFailed(f"The sandbox did not start: {str(e) or 'it took too long'}.") from e
-            except BaseException:
-                await session.stop("it did not start")
-                raise
-        except BaseException:
-            await self.workspaces.remove(id)
-            raise
-        return session
-
-    async def _find(self, record: SessionRecord) -> None:
-        """Takes up a session of an earlier gateway, or records that its sandbox is gone."""
-        sandbox = sandbox_of(record)
-        last_seq = await self._store.last_seq(record.id)
-        session = LiveSession(
-            sandbox, record.disk_enforced_by, self._config, self._store, self.runtime, last_seq
+        """A session; without `wait` one that is still being created."""
+        self._check_open()
+        now = datetime.now(UTC)
+        record = SessionRecord(
+            id=new_id(),
+            name=request.name,
+            state=SessionState.creating.value,
+            reason=None,
+            environment=policy.environment(self._config, request),
+            runtime=self.runtime.name,
+            isolation=self.runtime.isolation,
+            warm=False,
+            labels=dict(request.labels),
+            limits=policy.session_limits(self._config, request.limits),
+            limits_enforced_by="nothing",
+            created_at=now,
+            last_activity=now,
+            expires_at=None,
+            handle=None,
+            env=policy.variables(request),
+            on_idle=request.on_idle or self._config.on_idle,
         )
-        ours = record.runtime == self.runtime.name
+        if request.wait:
+            return await self._create_now(record)
+        session = self._add(record)
+        await session.stored(session.update())
+        self._create_later(session)
+        return session
+
+    async def _create_now(self, record: SessionRecord) -> LiveSession:
+        reservation = await self._admission.admit(record.limits, on_wait=lambda position: None)
         try:
-            if not ours:
-                raise SandboxFailed(
-                    f"it ran on {record.runtime}, and this gateway uses {self.runtime.name}"
+            live, cold = await self._launcher.provide(record.environment, record.limits)
+        except BaseException:
+            reservation.release()
+            raise
+        # Its sandbox's name, for whoever looks for one from outside.
+        session = self._add(replace(record, id=live.id))
+        self._reservations[session.id] = reservation
+        await session.begin(live, cold_because=cold, cause="created")
+        return session
+
+    def _create_later(self, session: LiveSession) -> asyncio.Task[InterpreterError | None]:
+        """The task that gets a session its sandbox, or returns why there is none."""
+
+        async def create() -> InterpreterError | None:
+            try:
+                await self._give_sandbox(session)
+            except InterpreterError as e:
+                if session.state is SessionState.creating:
+                    session.not_created(e.message)
+                return e
+            finally:
+                self._creations.pop(session.id, None)
+            return None
+
+        creation = self._creations[session.id] = self._tasks.spawn(create())
+        return creation
+
+    async def _give_sandbox(self, session: LiveSession) -> None:
+        """A sandbox for a session that is `creating`: its first, or another for its workspace."""
+        await session.remember()
+        record = session.record
+
+        def on_wait(position: object) -> None:
+            session.queue_position = position  # type: ignore[assignment]
+
+        try:
+            reservation = await self._admission.admit(record.limits, on_wait)
+        finally:
+            session.queue_position = lambda: None
+        try:
+            if record.workspace_id is None:
+                live, cold = await self._launcher.provide(record.environment, record.limits, record.id)
+                cause, reason = "created", None
+            else:
+                starts = record.starts + 1
+                live = await self._launcher.launch(
+                    f"{record.id}-{starts}", record.environment, record.limits, record.workspace_id
                 )
-            if not await self.runtime.find(sandbox):
-                raise SandboxFailed("its sandbox was gone when the gateway started again")
-            await self.workspaces.open(record.id)
-            await session.attach(record, await self._store.received(record.id))
-            log.info("session found again", session=record.id)
-        except InterpreterError as e:
-            log.warning("session not found again", session=record.id, reason=e.message)
-            await session.give_up(record, e.message, stop=ours)
-        self._live[record.id] = session
+                cold = "it has a workspace already"
+                cause = reason = STARTED_AGAIN
+                session.record = replace(record, starts=starts)
+        except BaseException:
+            reservation.release()
+            raise
+        self._reservations[session.id] = reservation
+        await session.begin(live, cold_because=cold, cause=cause, reason=reason)
+
+    def _add(self, record: SessionRecord, last_seq: int | None = None) -> LiveSession:
+        session = self._sessions[record.id] = LiveSession(record, self._config, self._store, last_seq)
+        session.on_sandbox = self._on_sandbox
+        return session
+
+    def _on_sandbox(self, session: LiveSession) -> None:
+        """A session has got, resumed or lost its sandbox."""
+        if session.live is None and (reservation := self._reservations.pop(session.id, None)):
+            reservation.release()
+        self._reaper.watch(session)
+
+    # -- looking at sessions
 
     @property
     def session_count(self) -> int:
-        return sum(1 for session in self._live.values() if session.state in ALIVE)
+        return sum(1 for session in self._sessions.values() if session.state in states.WITH_SANDBOX)
 
-    async def sessions(self) -> list[Session]:
-        live = await asyncio.gather(*(session.model() for session in self._live.values()))
-        everything = [*live, *(session_model(record) for record in self._ended.values())]
-        return sorted(everything, key=lambda session: session.created_at, reverse=True)
-
-    async def session(self, session_id: str) -> Session:
-        if record := self._ended.get(session_id):
-            return session_model(record)
-        return await self._get(session_id).model()
-
-    def live(self, session_id: str) -> LiveSession:
-        """A session that can be used; raises WrongState for one that has ended."""
-        if record := self._ended.get(session_id):
-            raise WrongState(f"This session is {record.state}: {record.reason}", "Create a new session.")
-        return self._get(session_id)
-
-    def _get(self, session_id: str) -> LiveSession:
-        session = self._live.get(session_id)
+    def get(self, session_id: str) -> LiveSession:
+        session = self._sessions.get(session_id)
         if session is None:
             raise SessionNotFound(f"There is no session '{session_id[:100]}'.")
         return session
 
+    async def session(self, session_id: str) -> Session:
+        return await self._model(self.get(session_id))
+
+    async def sessions(
+        self,
+        *,
+        state: SessionState | None = None,
+        name: str | None = None,
+        labels: Mapping[str, str] = NO_LABELS,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> tuple[list[Session], str | None]:
+        """Newest first: at most `limit`, those after the session `after`; and where to go on."""
+        newest = sorted(self._sessions.values(), key=lambda s: (s.record.created_at, s.id), reverse=True)
+        if after is not None:
+            newest = newest[newest.index(self.get(after)) + 1 :]
+        found = [
+            session
+            for session in newest
+            if (state is None or session.state is state)
+            and (name is None or session.record.name == name)
+            and all(session.record.labels.get(k) == v for k, v in labels.items())
+        ]
+        page = found[:limit]
+        models = await asyncio.gather(*(self._model(session) for session in page))
+        return list(models), page[-1].id if len(found) > limit else None
+
+    async def _model(self, session: LiveSession) -> Session:
+        usage: Usage | None = None
+        if session.live is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(USAGE_SECONDS):
+                    usage = await self.runtime.usage(session.live.sandbox)
+        return session.model(usage)
+
+    def status(self) -> GatewayStatus:
+        """How full the gateway is."""
+        return GatewayStatus(
+            sessions=dict(Counter(session.state.value for session in self._sessions.values())),
+            max_sessions=self._config.max_sessions,
+            queued=self._admission.queued,
+            creating=self._launcher.launching,
+            memory_reserved_mb=self._admission.memory_mb,
+            memory_limit_mb=self._admission.memory_limit_mb,
+            cpus_reserved=round(self._admission.cpus, 3),
+            cpus_limit=self._admission.cpus_limit,
+            draining=self.draining,
+            pools=[
+                PoolStatus(
+                    environment=pool.environment,
+                    ready=pool.ready,
+                    being_made=pool.being_made,
+                    target=pool.target,
+                    min=pool.minimum,
+                    max=pool.maximum,
+                )
+                for pool in self._launcher.pools.values()
+            ],
+        )
+
+    # -- changing sessions
+
+    async def update(self, session_id: str, request: SessionUpdate) -> LiveSession:
+        session = self.get(session_id)
+        session.check_here()
+        self._store.condition.check()
+        limits = policy.session_limits(self._config, request.limits, session.limits)
+        if limits != session.limits:
+            await self._change_limits(session, limits)
+        changes = {
+            "name": session.record.name if request.name is UNSET else request.name,
+            "labels": session.record.labels if request.labels is UNSET else dict(request.labels),
+            "on_idle": session.record.on_idle if request.on_idle is UNSET else request.on_idle,
+        }
+        saved = session.update(limits=limits, **changes)
+        self._reaper.watch(session)
+        await session.stored(saved)
+        return session
+
+    async def _change_limits(self, session: LiveSession, wanted: Limits) -> None:
+        live, reservation = session.live, self._reservations.get(session.id)
+        if session.state is SessionState.creating:
+            raise WrongState("This session is being created.", "Try again when it is ready.")
+        if live is None or reservation is None:
+            return
+        before = reservation.limits
+        if not reservation.change(wanted):
+            raise TooManySessions("There is no room for so much memory or so many processors.")
+        try:
+            fixed = await self._launcher.fit(live, wanted)
+        except BaseException:
+            reservation.change(before)
+            raise
+        if fixed is not None:
+            reservation.change(before)
+            raise LimitFixed(f"{fixed} cannot be changed while this session has its sandbox.")
+
+    async def start_session(self, session_id: str) -> LiveSession:
+        """Brings a session back that was stopped or failed."""
+        self._check_open()
+        session = self.get(session_id)
+        session.check_here()
+        if session.state in states.WITH_SANDBOX:
+            await session.wake()
+            return session
+        session.creating("it is started again")
+        creation = self._create_later(session)
+        await asyncio.wait({creation})
+        if creation.cancelled():
+            raise WrongState("The session was stopped or deleted before it was started.")
+        if problem := creation.result():
+            raise problem
+        return session
+
+    async def stop_session(self, session_id: str) -> LiveSession:
+        """Ends a session's sandbox; files, history and settings stay."""
+        session = self.get(session_id)
+        session.check_here()
+        await self._cancel_creation(session)
+        await session.stop("it was stopped")
+        return session
+
+    async def _cancel_creation(self, session: LiveSession) -> None:
+        if creation := self._creations.get(session.id):
+            creation.cancel()
+            await asyncio.wait({creation})
+
     async def delete(self, session_id: str) -> SessionDeleted:
         """Removes a session with everything that belongs to it."""
-        self._check_exists(session_id)
-        session = self._live.pop(session_id, None)
-        self._ended.pop(session_id, None)
-        if session is not None:
-            await session.stop("it was deleted")
-            session.events.close()
-            await session.history.settled()
+        session = self.get(session_id)
+        session.check_here()
+        self._sessions.pop(session_id, None)
+        await self._cancel_creation(session)
+        had_sandbox = await session.stop("it was deleted")
+        self._reaper.forget(session)
+        await session.forget()
         executions = await self._store.count_executions(session_id)
-        size = await self.workspaces.remove(session_id)
-        self._store.audit("session.deleted", session_id, {"executions": executions, "bytes": size})
+        workspace = session.record.workspace_id
+        size = 0 if workspace is None else await self.workspaces.remove(workspace)
+        events = session.events.last_seq
+        removed = {"executions": executions, "events": events, "bytes": size}
+        self._store.audit("session.deleted", session_id, removed)
         deleted = self._store.delete_session(session_id)
         self._store.hurry()
         await deleted
-        return SessionDeleted(id=session_id, executions=executions, workspace_bytes=size)
+        return SessionDeleted(
+            id=session_id,
+            executions=executions,
+            events=events,
+            workspace_bytes=size,
+            sandbox=had_sandbox,
+        )
 
-    def _check_exists(self, session_id: str) -> None:
-        if session_id not in self._ended:
-            self._get(session_id)
+    def _check_open(self) -> None:
+        if self.draining:
+            raise ShuttingDown("The gateway is about to stop.")
+        self._store.condition.check()
 
-    # -- executions and events
-
-    async def executions(self, session_id: str, limit: int | None, after: str | None) -> list[Execution]:
-        self._check_exists(session_id)
-        if after is not None:
-            await self.execution(session_id, after)
-        if session := self._live.get(session_id):
-            await session.history.settled()
-        stored = await self._store.executions(session_id, limit, after)
-        return [self._newest(session_id, execution) for execution in stored]
-
-    async def execution(self, session_id: str, execution_id: str) -> Execution:
-        self._check_exists(session_id)
-        if cell := self.cell(session_id, execution_id):
-            return cell.model()
-        execution = await self._store.execution(session_id, execution_id)
-        if execution is None:
-            raise ExecutionNotFound(f"Session {session_id} has no execution '{execution_id[:100]}'.")
-        return execution
-
-    def cell(self, session_id: str, execution_id: str) -> Cell | None:
-        """An execution that is queued, running or just ended."""
-        session = self._live.get(session_id)
-        return session.history.get(execution_id) if session else None
-
-    def _newest(self, session_id: str, execution: Execution) -> Execution:
-        cell = self.cell(session_id, execution.id)
-        return cell.model() if cell else execution
-
-    async def cancel(self, session_id: str, execution_id: str) -> Execution:
-        """Ends a queued or running execution; one that has ended stays as it is."""
-        await self.execution(session_id, execution_id)
-        session = self._live.get(session_id)
-        cell = session.cells.cancel(execution_id) if session else None
-        if cell is not None and not cell.status.final:
-            await asyncio.shield(cell.done)
-        return await self.execution(session_id, execution_id)
-
-    async def events(
-        self, session_id: str, after: int, *, execution_id: str | None = None, wait: bool = True
-    ) -> AsyncIterator[list[EventRow]]:
-        """The events after a number, stored ones first, then as they come."""
-        self._check_exists(session_id)
-        if execution_id is not None:
-            await self.execution(session_id, execution_id)
-        session = self._live.get(session_id)
-        if session is not None:
-            events = session.events
-            await events.settled()
-        else:
-            last_seq = await self._store.last_seq(session_id)
-            events, wait = EventLog(session_id, self._store, lambda n: None, last_seq), False
-        async for rows in events.follow(after, execution_id=execution_id, wait=wait):
-            yield rows
+    @property
+    def problems(self) -> list[str]:
+        """What does not work now, in sentences."""
+        problem = self._store.condition.problem
+        return [] if problem is None else [f"{problem.message} {problem.hint}"]

@@ -6,7 +6,9 @@ import msgspec
 
 from interpreter.config import Config
 from interpreter.errors import CodeTooLong, LimitTooHigh, UnknownEnvironment
-from interpreter.models import ExecutionCreate, Limits, SessionCreate
+from interpreter.models import ExecutionCreate, Limits, LimitsRequest, SessionCreate
+
+MOST_VARIABLES = 16 * 1024
 
 
 def environment(config: Config, request: SessionCreate) -> str:
@@ -17,25 +19,44 @@ def environment(config: Config, request: SessionCreate) -> str:
     return name
 
 
-def session_limits(config: Config, request: SessionCreate) -> Limits:
-    """The defaults with what was asked for, none of it above the operator's maximums."""
-    asked = {k: v for k, v in msgspec.structs.asdict(request.limits).items() if v is not None}
+def session_limits(config: Config, request: LimitsRequest, now: Limits | None = None) -> Limits:
+    """What there is now, or the defaults, with what was asked for: none of it above the operator's
+    maximums."""
+    asked = {k: v for k, v in msgspec.structs.asdict(request).items() if v is not None}
     for name, value in asked.items():
         most = getattr(config.maximums, name)
         if value > most:
             raise LimitTooHigh(f"{name} may be at most {most:g}, not {value:g}.")
-    return msgspec.structs.replace(config.limits, **asked)
+    return msgspec.structs.replace(now or config.limits, **asked)
 
 
-def cell_timeout(config: Config, limits: Limits, request: ExecutionCreate) -> float:
-    if request.timeout is None:
+def variables(request: SessionCreate) -> dict[str, str]:
+    """The environment variables of a session's kernels, which travel in one packet."""
+    size = sum(len(name) + len(value.encode()) for name, value in request.env.items())
+    if size > MOST_VARIABLES:
+        raise LimitTooHigh(f"env has {size:,} bytes; at most {MOST_VARIABLES:,} are taken.")
+    return dict(request.env)
+
+
+def pool_size(config: Config, environment: str) -> tuple[int, int]:
+    """How many sandboxes of an environment stand ready: at least, and at most."""
+    configured = config.environments[environment]
+    least = configured.pool_min
+    if least is None:
+        least = config.spares if environment == config.default_environment else 0
+    # Whoever wants none ready wants none when many are asked for, either.
+    return least, max(least, configured.pool_max) if least else 0
+
+
+def cell_timeout(config: Config, limits: Limits, asked: float | None) -> float:
+    if asked is None:
         return min(config.cell_timeout, limits.cell_seconds)
-    if request.timeout > limits.cell_seconds:
+    if asked > limits.cell_seconds:
         raise LimitTooHigh(
-            f"A cell may run at most {limits.cell_seconds:g} s here, not {request.timeout:g} s.",
-            "Create the session with a higher limits.cell_seconds.",
+            f"A cell may run at most {limits.cell_seconds:g} s here, not {asked:g} s.",
+            "Give the session a higher limits.cell_seconds.",
         )
-    return request.timeout
+    return asked
 
 
 def output_limit(config: Config, request: ExecutionCreate) -> int:

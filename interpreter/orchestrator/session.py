@@ -1,440 +1,551 @@
-"""One live session: a sandbox, the link into it, its kernel, its cells and its events.
+"""One session: its settings, its history, its state, and its sandbox while it has one.
 
-A session survives its kernel: when the kernel dies, the running cell ends as `lost` with the
-reason, and a new kernel is forked from the sandbox's zygote. It ends with its sandbox.
+A session outlives its kernels and its sandbox. It can be paused (frozen, memory kept), stopped (the
+sandbox ends; files, history and settings stay) and started again in a new sandbox.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Coroutine
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import structlog
+from msgspec.structs import replace
 
 from interpreter.config import Config
-from interpreter.errors import SandboxFailed, WrongState
-from interpreter.kernel.connection import Exit, KernelConnection
-from interpreter.link.connection import Link
-from interpreter.link.wire import Wire
+from interpreter.errors import (
+    ContextExists,
+    ContextNotFound,
+    ExecutionsUsedUp,
+    InputNotExpected,
+    SandboxFailed,
+    TooManyContexts,
+    WrongState,
+)
 from interpreter.models import (
     EventType,
     ExecutionCreate,
-    ExecutionStatus,
+    Limits,
     Session,
-    SessionCreate,
     SessionState,
+    Usage,
 )
-from interpreter.orchestrator import states
+from interpreter.orchestrator import expiry, states
 from interpreter.orchestrator.cell import Cell
 from interpreter.orchestrator.cells import Cells
+from interpreter.orchestrator.clock import tick
+from interpreter.orchestrator.context import Context
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.history import History
-from interpreter.runtimes.base import Meter, Runtime, Sandbox, used_of_limit
-from interpreter.store import SessionRecord, Store
+from interpreter.orchestrator.live_sandbox import DEFAULT, LiveSandbox
+from interpreter.orchestrator.processes import SandboxProcesses
+from interpreter.orchestrator.tasks import Tasks
+from interpreter.orchestrator.unfinished import save_journaled, unfinished_cells
+from interpreter.store import SessionRecord, Store, saving_session
 
 log = structlog.get_logger()
 
-START_SECONDS = 60.0
-RESTARTS = 2
-"""How often a kernel that does not start is tried again before the session fails."""
+KNOWN_IDS = 1000
+"""Executions whose ids are remembered, so that one that is sent again is not run again."""
 
 
 class LiveSession:
-    """A session whose sandbox runs. Unclaimed, it is a spare; `claim` makes it someone's."""
+    """A session as the gateway knows it. `record` is all that is stored of it."""
 
     def __init__(
-        self,
-        sandbox: Sandbox,
-        disk_enforced_by: str,
-        config: Config,
-        store: Store,
-        runtime: Runtime,
-        last_seq: int = 0,
+        self, record: SessionRecord, config: Config, store: Store, last_seq: int | None = None
     ) -> None:
-        now = datetime.now(UTC)
-        self.id = sandbox.id
-        self.sandbox = sandbox
-        self.state = SessionState.creating
-        self.reason: str | None = None
-        self.name: str | None = None
-        self.labels: dict[str, str] = {}
-        self.limits = sandbox.limits
-        self.disk_enforced_by = disk_enforced_by
-        self.warm = False
-        self.created_at = self.last_activity = now
-        self.events = EventLog(self.id, store, self._stored, last_seq)
-        self.ended = asyncio.Event()
+        """`last_seq` is the number of the last event of one that was there before; None if it is new."""
+        self.record = record
+        self.live: LiveSandbox | None = None
+        self.contexts: dict[str, Context] = {}
+        self.events = EventLog(record.id, store, last_seq or 0)
+        self.history = History(record.id, store, self.events, config.max_output_bytes)
+        self.last_activity = record.last_activity
+        self.active_tick = tick()
+        self.executions = 0
+        self.known_ids: OrderedDict[str, None] = OrderedDict()
+        self.created = asyncio.Event()
+        """Whether it is neither being created nor being found again."""
+        self.elsewhere: str | None = None
+        """Why this gateway cannot do anything with it, though its sandbox may be there."""
+        self.queue_position: Callable[[], int | None] = lambda: None
+        self.on_sandbox: Callable[[LiveSession], None] = lambda session: None
+        """Told when it has got, resumed or lost its sandbox."""
         self._config = config
         self._store = store
-        self._runtime = runtime
-        self._claimed = False
-        self._link: Link | None = None
-        self._kernel: KernelConnection | None = None
-        self._kernel_number = 0
         self._changing = asyncio.Lock()
-        self._oom_kills = 0
-        self._meter: Meter | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._set_up_cells({})
+        self._remembering = asyncio.Lock()
+        self._remembers = last_seq is None
+        self._tasks = Tasks(f"session {record.id}")
 
-    def _set_up_cells(self, displays: dict[str, list[str]]) -> None:
-        limit = self._config.max_output_bytes
-        self.history = History(self.id, self._store, self.events, limit, displays)
-        self.cells = Cells(
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def state(self) -> SessionState:
+        return SessionState(self.record.state)
+
+    @property
+    def limits(self) -> Limits:
+        return self.record.limits
+
+    def model(self, usage: Usage | None = None) -> Session:
+        record = self.record
+        return Session(
+            id=record.id,
+            name=record.name,
+            state=self.state,
+            reason=record.reason,
+            environment=record.environment,
+            runtime=record.runtime,
+            isolation=record.isolation,
+            warm=record.warm,
+            cold_because=record.cold_because,
+            queue_position=self.queue_position(),
+            labels=record.labels,
+            limits=record.limits,
+            limits_enforced_by=record.limits_enforced_by,
+            disk_enforced_by=record.disk_enforced_by,
+            usage=usage,
+            on_idle=record.on_idle,
+            remaining=expiry.remaining(record, self.active_tick, self.executions),
+            contexts=list(self.contexts or record.contexts),
+            created_at=record.created_at,
+            last_activity=self.last_activity,
+            expires_at=expiry.expires_at(record, self.active_tick),
+        )
+
+    def update(self, **changes: Any) -> asyncio.Future[None]:
+        """Changes what is stored of it; what is returned is done when it is."""
+        self.record = replace(self.record, **changes)
+        for context in self.contexts.values():
+            context.cells.limits = self.limits
+        return self.events.along(saving_session(replace(self.record, last_activity=self.last_activity)))
+
+    async def stored(self, saved: asyncio.Future[None]) -> None:
+        """Returns when an update is stored, soon: somebody is told that it is."""
+        self.events.flush()
+        self._store.hurry()
+        await asyncio.shield(saved)
+
+    # -- it gets a sandbox
+
+    async def begin(
+        self, live: LiveSandbox, *, cold_because: str | None, cause: str, reason: str | None = None
+    ) -> None:
+        """Takes a new sandbox for its own; returns when that is stored."""
+        kernel, live.first_kernel = live.first_kernel, None
+        context = self._make_context(DEFAULT)
+        if kernel is not None:
+            kernel.owner = context.listener  # before anything else can come from it
+        self.events.flush()
+        saved = self.update(
+            warm=cold_because is None,
+            cold_because=cold_because,
+            environment=live.sandbox.environment,
+            isolation=live.sandbox.isolation,
+            limits=live.sandbox.limits,
+            limits_enforced_by=live.sandbox.limits_enforced_by,
+            disk_enforced_by=live.disk_enforced_by,
+            workspace_id=live.workspace_id,
+            sandbox_id=live.id,
+            handle=live.sandbox.handle,
+            started_tick=tick(),
+            reason=reason,
+            contexts={DEFAULT: context.created_at},
+        )
+        self._take(live)  # its lifetime counts from now on
+        self.events.connect(live.link.wire.received, live.link.handled)
+        live.link.on_passed = self.events.passed
+        await context.begin(live, kernel)
+        self._change(SessionState.ready, cause)
+        self.touch()
+        self.created.set()
+        self.on_sandbox(self)
+        # Whoever is told of it finds it again, also after the gateway was killed.
+        await self.stored(saved)
+
+    async def take_up(self, live: LiveSandbox) -> None:
+        """Goes on with the sandbox that an earlier gateway left, which is there and awake."""
+        received = await self._store.received(self.id)
+        await live.connect(received)
+        self._take(live)
+        self.events.flush()
+        self.events.connect(received, live.link.handled)
+        live.link.on_passed = self.events.passed
+        unfinished = await unfinished_cells(self._store, self.id, self._config)
+        self._check_has(live)
+        if self.state is not SessionState.busy:
+            self._change(SessionState.busy, "the gateway started again")
+        for name, created_at in self.record.contexts.items():
+            context = self._make_context(name, created_at)
+            await context.take_up(live, [c for c in unfinished if c.context == name])
+            self._check_has(live)
+        homeless = [c for c in unfinished if c.context not in self.contexts]
+        self.contexts[DEFAULT].cells.abandon(homeless, "its context was gone")
+        # After the contexts' own first steps, which were just set going.
+        asyncio.get_running_loop().call_soon(live.link.begin)
+        self._tasks.spawn(live.kill_all_but(self.contexts))
+        self.created.set()
+        self.on_sandbox(self)
+
+    def _check_has(self, live: LiveSandbox) -> None:
+        if self.live is not live or live.gone is not None:
+            raise SandboxFailed(live.gone or "its sandbox ended while it was taken up")
+
+    def keep_paused(self, live: LiveSandbox) -> None:
+        """An earlier gateway left it paused: it is connected to when it is resumed."""
+        self._take(live)
+        if self.state is not SessionState.paused:
+            self._change(SessionState.paused, "it was paused when the gateway started again")
+        self.created.set()
+        self.on_sandbox(self)
+
+    def _take(self, live: LiveSandbox) -> None:
+        self.live = live
+        live.on_end = self._on_sandbox_end
+
+    async def remember(self) -> None:
+        """Reads from the store what it is to know of its history, once."""
+        if self._remembers:
+            return
+        async with self._remembering:
+            if self._remembers:
+                return
+            await save_journaled(self._store, self.id, self.events)
+            self.executions = await self._store.count_executions(self.id)
+            ids = await self._store.last_executions(self.id, KNOWN_IDS)
+            self.known_ids = OrderedDict.fromkeys([*ids, *self.known_ids])
+            self.history.set_displays(await self._store.displays(self.id))
+            self.history.amend(set(await self._store.outdated(self.id)))
+            self._remembers = True
+
+    async def give_up(self, reason: str) -> None:
+        """An earlier gateway's sandbox is gone: ends what ran in it."""
+        await self.abandon(reason)
+        self._end(SessionState.stopped, reason)
+
+    async def abandon(self, reason: str) -> None:
+        """Ends the cells that an earlier gateway left, of which no kernel will say anything more."""
+        await save_journaled(self._store, self.id, self.events)
+        unfinished = await unfinished_cells(self._store, self.id, self._config)
+        # Those that were taken up already end with their context.
+        left = [cell for cell in unfinished if self.history.active(cell.id) is None]
+        if left:
+            taken_up = self.contexts.pop(DEFAULT, None)
+            context = self._make_context(DEFAULT)
+            context.cells.abandon(left, reason)
+            del self.contexts[DEFAULT]
+            if taken_up is not None:
+                self.contexts[DEFAULT] = taken_up
+            await context.leave()
+
+    # -- contexts
+
+    def _make_context(self, name: str, created_at: datetime | None = None) -> Context:
+        environment = self._config.environments.get(self.record.environment)
+        context = self.contexts[name] = Context(
+            name,
             self.id,
             self._config,
             self.limits,
             self.events,
             self.history,
-            late_results=self._config.environments[self.sandbox.environment].argv is not None,
+            self.record.env,
+            late_results=environment is not None and environment.argv is not None,
+            others=self._all_cells,
             on_activity=self._on_activity,
-            on_exit=self._on_exit,
+            on_restart=self._on_kernel_restart,
+            on_failure=self._on_sandbox_end,
+            created_at=created_at,
         )
+        return context
 
-    # -- the start of a session's life
+    def _all_cells(self) -> Iterable[Cells]:
+        return [context.cells for context in self.contexts.values()]
 
-    async def launch(self) -> None:
-        """Connects to a new sandbox and starts its first kernel."""
-        await self._connect(received=0)
-        async with asyncio.timeout(START_SECONDS):
-            await self._start_kernel()
-        await self._measure()
-        self._watch()
+    def context(self, name: str) -> Context:
+        if name not in self.contexts:
+            self.check_here()
+            raise ContextNotFound(f"This session has no context '{name[:100]}'.")
+        return self.contexts[name]
 
-    def claim(self, request: SessionCreate, sandbox: Sandbox, *, warm: bool) -> asyncio.Future[None]:
-        """Makes this someone's session: from now on it is recorded, once what is returned is done."""
-        self.sandbox = sandbox
-        self.limits = self.cells.limits = sandbox.limits
-        self.name, self.labels, self.warm = request.name, dict(request.labels), warm
-        self.created_at = self.last_activity = datetime.now(UTC)
-        self._claimed = True
-        saved = self._store.save_session(self.record())
-        self.events.record()
-        self._change(SessionState.ready, "created")
-        return saved
+    async def create_context(self, name: str) -> Context:
+        self._store.condition.check()
+        await self.wake()
+        async with self._changing:
+            self._check_awake()
+            if name in self.contexts:
+                raise ContextExists(f"This session has a context '{name}' already.")
+            if len(self.contexts) >= self.limits.contexts:
+                raise TooManyContexts(f"{len(self.contexts)} contexts are there, and no more may be.")
+            assert self.live is not None
+            context = self._make_context(name)
+            try:
+                await context.begin(self.live)
+            except BaseException as e:
+                await self._drop_context(context)
+                if isinstance(e, ConnectionError | TimeoutError):
+                    raise SandboxFailed(f"The context got no kernel: {e}.") from e
+                raise
+            await self._save_contexts(f"context {name} was created")
+            return context
 
-    async def attach(self, record: SessionRecord, received: int) -> None:
-        """Takes up a session of an earlier gateway whose sandbox is still there."""
-        self.name, self.labels, self.warm = record.name, record.labels, record.warm
-        self.created_at, self.last_activity = record.created_at, record.last_activity
-        self.limits, self.reason = record.limits, record.reason
-        self._set_up_cells(await self._store.displays(self.id))
-        self._claimed = True
-        self.events.record()
-        link = await self._connect(received)
-        names = {str(info.get("kernel")) for info in link.wire.streams.values()}
-        numbers = [int(name[1:]) for name in names if name[1:].isdecimal() and len(name) < 12]
-        self._kernel_number = max(numbers, default=0)
-        kernel = KernelConnection(link, f"k{self._kernel_number}", self.cells)
-        self._oom_kills = await self._runtime.out_of_memory(self.sandbox)
-        await self._measure()
-        unfinished = [await self._restore(e) for e in await self._store.unfinished(self.id)]
-        self._change(SessionState.busy, "the gateway started again")
-        if kernel.adopt():
-            self._kernel = kernel
-            self._spawn(self._resume(kernel, unfinished))
-        else:
-            self.cells.abandon(unfinished, "its kernel had ended when the gateway started again")
-            self._spawn(self._replace_kernel("its kernel had ended"))
-        asyncio.get_running_loop().call_soon(link.begin)  # after what was just spawned
-        self._watch()
+    async def delete_context(self, name: str) -> None:
+        if name == DEFAULT:
+            raise WrongState(
+                "The context 'default' stays as long as its session.", "Restart it instead."
+            )
+        await self.wake()
+        async with self._changing:
+            await self._drop_context(self.context(name))
+            await self._save_contexts(f"context {name} was deleted")
 
-    async def give_up(self, record: SessionRecord, reason: str, *, stop: bool) -> None:
-        """Records that a session of an earlier gateway could not be taken up."""
-        self.name, self.labels, self.warm = record.name, record.labels, record.warm
-        self.created_at, self.last_activity = record.created_at, record.last_activity
-        if not self._claimed:
-            self._claimed = True
-            self.events.record()
-        unfinished = [await self._restore(e) for e in await self._store.unfinished(self.id)]
-        self.cells.abandon(unfinished, reason)
-        if not self.ended.is_set():
-            self._end(SessionState.stopped, reason)
-        await self._release()
-        if stop:
-            await self._runtime.stop(self.sandbox)
+    async def _drop_context(self, context: Context) -> None:
+        self.contexts.pop(context.name, None)
+        await context.end()
 
-    async def _measure(self) -> None:
-        self._meter = self.cells.meter = await self._runtime.meter(self.sandbox)
-
-    async def _resume(self, kernel: KernelConnection, unfinished: list[Cell]) -> None:
-        with contextlib.suppress(SandboxFailed):  # the kernel's end is reported by itself
-            await self.cells.resume(unfinished, kernel)
-
-    async def _restore(self, execution: Any) -> Cell:
-        """An unfinished cell, from its execution and its events."""
-        cell: Cell | None = None
-        after = 0
-        while rows := await self._store.events(self.id, after, execution_id=execution.id):
-            for row in rows:
-                data = msgspec.json.decode(row.data)
-                if cell is None:
-                    facts = data.get("request", {})
-                    timeout = facts.get("timeout") or self._config.cell_timeout
-                    limit = facts.get("max_output_bytes") or self._config.max_output_bytes
-                    cell = Cell.restore(execution, facts, timeout, limit)
-                cell.replay(EventType(row.type), data)
-                cell.recorded_bytes += len(row.data)
-            after = rows[-1].seq
-        if cell is None:
-            limit = self._config.max_output_bytes
-            cell = Cell.restore(execution, {}, self._config.cell_timeout, limit)
-        return cell
+    async def _save_contexts(self, reason: str) -> None:
+        """Returns when it is stored: whoever is told of a context finds it again."""
+        self.touch()
+        facts = {"contexts": list(self.contexts), "reason": reason}
+        self.events.append(EventType.status, None, facts)
+        created = {c.name: c.created_at for c in self.contexts.values()}
+        await self.stored(self.update(contexts=created))
 
     # -- what callers ask for
 
-    def submit(self, request: ExecutionCreate) -> Cell:
-        self._check_alive()
-        self.last_activity = datetime.now(UTC)
-        return self.cells.submit(request)
+    @property
+    def awake(self) -> bool:
+        """Whether cells can be sent without waiting for anything."""
+        return self.created.is_set() and self.record.state in ("ready", "busy")
 
-    async def interrupt(self) -> None:
-        """Interrupts the cell that runs, as Ctrl-C does; does nothing when none does."""
-        self._check_alive()
-        if self._kernel is not None and self.cells.running:
-            try:
-                await self._kernel.interrupt()
-            except ConnectionError as e:
-                raise SandboxFailed(f"The sandbox is gone: {e}.") from e
+    def knows(self, execution_id: str) -> bool:
+        """Whether a cell with this id was sent before, and not so long ago that it is forgotten."""
+        return execution_id in self.known_ids or self.history.active(execution_id) is not None
 
-    async def restart(self) -> None:
-        """A new kernel: memory is gone, files stay. Cells that run or wait are cancelled."""
-        self._check_alive()
-        self.last_activity = datetime.now(UTC)
-        await asyncio.shield(self._spawn(self._replace_kernel("the kernel was restarted", asked=True)))
+    async def submit(self, id: str, request: ExecutionCreate) -> Cell:
+        await self.come_awake()
+        return self.submit_now(id, request)
+
+    def submit_now(self, id: str, request: ExecutionCreate) -> Cell:
+        """Runs a cell in a session that is awake."""
+        self._check_awake()
+        context = self.context(request.context)
+        left = self.limits.executions - self.executions
+        if left <= 0:
+            raise ExecutionsUsedUp(f"This session has run its {self.limits.executions:,} cells.")
+        cell = context.cells.submit(id, self.id, request)
+        self.known_ids[id] = None
+        if len(self.known_ids) > KNOWN_IDS:
+            self.known_ids.popitem(last=False)
+        self.executions += 1
+        if left - 1 == min(10, self.limits.executions // 10):
+            message = f"{left - 1} more cells can be run in this session."
+            self.warn("executions", message, left - 1, cell.id)
+        return cell
+
+    def answer_input(self, execution_id: str, value: str) -> None:
+        cell = self.history.active(execution_id)
+        if cell is None:
+            raise InputNotExpected("This cell is not waiting for input.")
+        self.context(cell.context).cells.answer_input(cell, value)
+
+    async def interrupt(self, context: str) -> None:
+        await self.wake()
+        await self.context(context).interrupt()
+
+    async def restart(self, context: str) -> None:
+        await self.wake()
+        self.touch()
+        await self.context(context).restart()
+        await self.events.settled()
         if self.state is SessionState.failed:
-            raise SandboxFailed(f"The kernel could not be restarted: {self.reason}")
+            raise SandboxFailed(f"The kernel could not be restarted: {self.record.reason}")
 
-    async def model(self) -> Session:
-        usage = None
-        if self.state not in (SessionState.failed, SessionState.stopped):
-            usage = await self._runtime.usage(self.sandbox)
-        record = self.record()
-        return session_model(record, usage=usage)
+    async def come_awake(self) -> None:
+        """The same as `wake`, in no time for a session that is awake."""
+        if not self.awake:
+            await self.wake()
 
-    def record(self) -> SessionRecord:
-        return SessionRecord(
-            id=self.id,
-            name=self.name,
-            state=self.state.value,
-            reason=self.reason,
-            environment=self.sandbox.environment,
-            runtime=self._runtime.name,
-            isolation=self.sandbox.isolation,
-            warm=self.warm,
-            labels=self.labels,
-            limits=self.limits,
-            limits_enforced_by=self.sandbox.limits_enforced_by,
-            disk_enforced_by=self.disk_enforced_by,
-            created_at=self.created_at,
-            last_activity=self.last_activity,
-            expires_at=None,
-            handle=self.sandbox.handle,
-            sandbox_id=self.sandbox.id,
-        )
+    async def processes(self) -> SandboxProcesses:
+        await self.wake()
+        assert self.live is not None
+        return SandboxProcesses(self.live.link, lambda id: self.history.active(id) is None)
 
-    async def stop(self, reason: str) -> None:
-        """Ends the sandbox and everything that runs in it."""
-        if self.state not in (SessionState.failed, SessionState.stopped):
+    async def wake(self) -> None:
+        """Returns when it can be used: waits for one that is created, resumes one that is paused."""
+        await self.created.wait()
+        if self.state is SessionState.paused:
+            await self.resume("it is used again")
+        self._check_awake()
+
+    def check_here(self) -> None:
+        if self.elsewhere is not None:
+            raise WrongState(self.elsewhere, "Start a gateway that can reach it.")
+
+    def _check_awake(self) -> None:
+        self.check_here()
+        if self.state not in states.AWAKE:
+            raise WrongState(
+                f"This session is {self.state.value}: {self.record.reason}",
+                f"POST /v1/sessions/{self.id}/start starts it again, without what was in memory.",
+            )
+
+    def touch(self) -> None:
+        """Somebody uses it."""
+        self.last_activity = datetime.now(UTC)
+        self.active_tick = tick()
+
+    def warn(self, what: str, message: str, left: float, execution_id: str | None = None) -> None:
+        facts = {"what": what, "message": message, "left": left}
+        self.events.append(EventType.warning, execution_id, facts)
+
+    # -- it is frozen, and goes on
+
+    async def pause(self, cause: str) -> None:
+        async with self._changing:
+            if self.state is SessionState.paused:
+                return
+            self._check_awake()
+            assert self.live is not None
+            if any(context.changing for context in self.contexts.values()):
+                raise WrongState("A kernel of this session is being started.", "Try again in a moment.")
+            for cells in self._all_cells():
+                cells.hold()
+            try:
+                await self.live.pause()
+            except BaseException:
+                self._go_on()
+                raise
+            if self.live is not None:
+                self._change(SessionState.paused, cause)
+
+    async def resume(self, cause: str) -> None:
+        async with self._changing:
+            live = self.live
+            if self.state is not SessionState.paused or live is None:
+                return
+            await live.resume()
+            self.touch()
+            if not live.connected:
+                await self.take_up(live)
+                return
+            self._go_on()
+            busy = any(context.busy for context in self.contexts.values())
+            self._change(SessionState.busy if busy else SessionState.ready, cause)
+            self.on_sandbox(self)
+
+    def _go_on(self) -> None:
+        for cells in self._all_cells():
+            cells.go_on()
+
+    # -- it loses its sandbox
+
+    async def stop(self, reason: str) -> bool:
+        """Ends the sandbox and everything that runs in it; returns whether there was one."""
+        async with self._changing:
+            live = self.live
+            if live is None:
+                if self.state in (SessionState.creating, SessionState.failed):
+                    self._end(SessionState.stopped, reason)
+                return False
             self._end(SessionState.stopped, reason)
-        await self._release()
-        await self._runtime.stop(self.sandbox)
+            await live.stop()
+            await self.events.caught_up()
+            return True
+
+    def lost_sandbox(self, reason: str) -> None:
+        """Its sandbox is not there any more, though nobody saw it end."""
+        self._on_sandbox_end(reason)
+
+    def stay_elsewhere(self, runtime: str) -> None:
+        """Its sandbox is of a runtime that this gateway does not use: it is left alone."""
+        self.elsewhere = f"This session runs on {self.record.runtime}, and this gateway uses {runtime}."
+        log.warning("session left alone", session=self.id, reason=self.elsewhere)
+        # Whether it was busy when it was recorded says nothing of now.
+        self.record = replace(self.record, state=SessionState.ready.value, reason=self.elsewhere)
+        self.created.set()
+
+    def not_created(self, reason: str) -> None:
+        """It got no sandbox. One that had a sandbox before is as it was without it."""
+        if self.record.workspace_id is None:
+            self._fail(reason)
+        else:
+            self._end(SessionState.stopped, f"it could not be started: {reason}")
+
+    def _fail(self, reason: str) -> None:
+        log.warning("session failed", session=self.id, reason=reason)
+        self._end(SessionState.failed, reason)
+
+    def _on_sandbox_end(self, reason: str) -> None:
+        live = self.live
+        if live is not None:
+            live.gone = live.gone or reason
+            self._fail(reason)
+            self._tasks.spawn(live.stop())
+
+    def _end(self, state: SessionState, reason: str) -> None:
+        self.live = None
+        contexts, self.contexts = self.contexts, {}
+        for context in contexts.values():
+            context.lose(reason)
+            self._tasks.spawn(context.leave())
+        self.update(reason=reason, handle=None, contexts={})
+        self._change(state, reason)
+        self.created.set()
+        self.on_sandbox(self)
 
     async def leave(self) -> None:
         """The gateway stops; the sandbox goes on, and the next gateway takes it up."""
-        self.events.closed = True
-        await self._release()
+        self.events.close()
+        self._tasks.cancel()
+        for context in self.contexts.values():
+            await context.leave()
+        await self.history.close()
+        if self.live is not None:
+            await self.live.leave()
 
-    # -- inside: states
+    async def forget(self) -> None:
+        """It is deleted: nothing is recorded any more, and nobody waits."""
+        await self._tasks.done()
+        self.events.close()
+        await self.history.settled()
+        await self.history.close()
 
-    def _check_alive(self) -> None:
-        if self.state in (SessionState.failed, SessionState.stopped):
-            raise WrongState(
-                f"This session is {self.state.value}: {self.reason}", "Create a new session."
-            )
+    # -- states
+
+    def creating(self, cause: str) -> None:
+        """It is about to get another sandbox."""
+        self.created.clear()
+        self._change(SessionState.creating, cause)
 
     def _change(self, new: SessionState, cause: str) -> None:
-        old, self.state = self.state, states.change(states.SESSION, self.state, new)
-        if self._claimed:
-            self.events.append(EventType.status, None, {"state": new.value, "reason": cause})
-            if {old, new} != {SessionState.ready, SessionState.busy}:
-                # That a session is busy and ready again with every cell is in its event log.
-                self._store.audit(f"session.{new.value}", self.id, {"from": old.value, "cause": cause})
-            if new in (SessionState.stopped, SessionState.failed):
-                self._store.save_session(self.record())
+        old = self.state
+        states.change(states.SESSION, old, new)
+        self.record = replace(self.record, state=new.value)
+        self.events.append(EventType.status, None, {"state": new.value, "reason": cause})
+        if {old, new} != {SessionState.ready, SessionState.busy}:
+            # That a session is busy and ready again with every cell is in its event log.
+            self._store.audit(f"session.{new.value}", self.id, {"from": old.value, "cause": cause})
+            self.update()
 
-    def _on_activity(self, busy: bool) -> None:
-        """The cells run, or have nothing to do."""
-        if self._changing.locked() or self.state is SessionState.creating:
+    def _on_activity(self) -> None:
+        """A cell was sent, or there is none left to send."""
+        self.touch()
+        if self.state not in states.AWAKE:
             return
-        self.last_activity = datetime.now(UTC)
+        busy = any(context.busy for context in self.contexts.values())
         new = SessionState.busy if busy else SessionState.ready
-        if new is not self.state and self.state in (SessionState.ready, SessionState.busy):
+        if new is not self.state:
             self._change(new, "a cell runs" if busy else "no cell runs")
 
-    def _end(self, state: SessionState, reason: str) -> None:
-        self.reason = reason
-        if self._kernel is not None:
-            self._kernel.lost(reason)
-        self.cells.detach()
-        self.cells.end_all(ExecutionStatus.lost, reason)
-        if self._meter is not None:
-            self._meter.close()
-        self._change(state, reason)
-        self.events.end()
-        self.ended.set()
-
-    # -- inside: the link
-
-    async def _connect(self, received: int) -> Link:
-        wire = Wire(opens=True, received=received, max_message=self._config.max_message_bytes)
-        link = self._link = Link(wire, self._on_gone)
-        link.on_passed = self.events.passed
-        await self._runtime.connect(self.sandbox, lambda: link)
-        try:
-            async with asyncio.timeout(START_SECONDS):
-                await link.connected()
-        except (ConnectionError, TimeoutError) as e:
-            raise SandboxFailed(f"The sandbox does not answer: {e}") from e
-        return link
-
-    def _stored(self, number: int) -> None:
-        if self._link is not None:
-            self._link.handled(number)
-
-    def _on_gone(self, reason: str) -> None:
-        if not self.ended.is_set() and not self.events.closed:
-            self._spawn(self._fail(reason))
-
-    def _watch(self) -> None:
-        async def watch() -> None:
-            reason = await self._runtime.ended(self.sandbox)
-            await self._fail(f"the sandbox ended: {reason}")
-
-        self._spawn(watch())
-
-    async def _fail(self, reason: str) -> None:
-        """The sandbox is of no use any more: ends the session, and what is left of the sandbox."""
-        if self.ended.is_set() or self.events.closed:
-            return
-        if not reason.startswith("the sandbox"):
-            # The link ended first: the runtime knows better why.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1):
-                    reason = f"the sandbox ended: {await self._runtime.ended(self.sandbox)}"
-        if self.ended.is_set():
-            return
-        log.warning("session failed", session=self.id, reason=reason)
-        self._end(SessionState.failed, reason)
-        await self._runtime.stop(self.sandbox)
-
-    # -- inside: the kernel
-
-    async def _start_kernel(self) -> None:
-        assert self._link is not None
-        self._kernel_number += 1
-        kernel = self._kernel = KernelConnection(self._link, f"k{self._kernel_number}", self.cells)
-        await kernel.start()
-        self.cells.attach(kernel)
-
-    def _on_exit(self, name: str, exit: Exit, number: int) -> None:
-        self.events.passed(number)
-        if self._kernel is not None and self._kernel.name == name and not self._changing.locked():
-            self._spawn(self._after_death(exit))
-
-    async def _after_death(self, exit: Exit) -> None:
-        kills = await self._runtime.out_of_memory(self.sandbox)
-        reason = exit.describe()
-        if kills > self._oom_kills:
-            used = used_of_limit(await self._runtime.usage(self.sandbox), self.limits)
-            reason = f"the kernel ran out of memory: {used}"
-        self._oom_kills = kills
-        await self._replace_kernel(reason)
-
-    async def _replace_kernel(self, reason: str, *, asked: bool = False) -> None:
-        """Ends what is left of the old kernel, says why, and starts a new one."""
-        async with self._changing:
-            if self.ended.is_set():
-                return
-            self.cells.detach()
-            if self.state is SessionState.ready:
-                self._change(SessionState.busy, reason)
-            if self._kernel is not None:
-                await self._kernel.kill()
-            status = ExecutionStatus.cancelled if asked else ExecutionStatus.lost
-            self.cells.end_all(status, reason)
-            self.reason = reason
-            for attempt in range(1, RESTARTS + 1):
-                try:
-                    async with asyncio.timeout(START_SECONDS):
-                        await self._start_kernel()
-                    break
-                except (SandboxFailed, TimeoutError, ConnectionError) as e:
-                    if self.ended.is_set():
-                        return
-                    if attempt == RESTARTS:
-                        self._end(SessionState.failed, f"no new kernel could be started: {e}")
-                        return
-        if self.state is SessionState.busy and not self.cells.busy:
-            self._change(SessionState.ready, f"a new kernel was started: {reason}")
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-        return task
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (problem := task.exception()):
-            log.error("a task of a session failed", session=self.id, exc_info=problem)
-
-    async def _release(self) -> None:
-        for task in list(self._tasks):
-            if task is not asyncio.current_task():
-                task.cancel()
-        await self.cells.close()
-        await self.history.close()
-        if self._meter is not None:
-            self._meter.close()
-        if self._link is not None:
-            self._link.close()
-
-
-def session_model(record: SessionRecord, usage: Any = None) -> Session:
-    """What the API says of a session, from what the store keeps of it."""
-    return Session(
-        id=record.id,
-        name=record.name,
-        state=SessionState(record.state),
-        reason=record.reason,
-        environment=record.environment,
-        runtime=record.runtime,
-        isolation=record.isolation,
-        warm=record.warm,
-        labels=record.labels,
-        limits=record.limits,
-        limits_enforced_by=record.limits_enforced_by,
-        disk_enforced_by=record.disk_enforced_by,
-        usage=usage,
-        created_at=record.created_at,
-        last_activity=record.last_activity,
-        expires_at=record.expires_at,
-    )
-
-
-def sandbox_of(record: SessionRecord) -> Sandbox:
-    """The sandbox of a stored session, for its runtime to look for."""
-    assert record.handle is not None
-    return Sandbox(
-        id=record.sandbox_id or record.id,
-        environment=record.environment,
-        limits=record.limits,
-        isolation=record.isolation,
-        limits_enforced_by=record.limits_enforced_by,
-        handle=record.handle,
-    )
+    def _on_kernel_restart(self, reason: str) -> None:
+        self.update(reason=reason)
+        if self.state is SessionState.ready:
+            self._change(SessionState.busy, reason)

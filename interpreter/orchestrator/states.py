@@ -11,12 +11,14 @@ from interpreter.models import ExecutionStatus as E
 from interpreter.models import SessionState as S
 
 SESSION: dict[S, frozenset[S]] = {
-    S.creating: frozenset({S.ready, S.busy, S.stopped, S.failed}),
-    S.ready: frozenset({S.busy, S.stopped, S.failed}),
-    S.busy: frozenset({S.ready, S.stopped, S.failed}),
-    S.stopped: frozenset(),
-    S.failed: frozenset(),
+    S.creating: frozenset({S.ready, S.busy, S.paused, S.stopped, S.failed}),
+    S.ready: frozenset({S.busy, S.paused, S.stopped, S.failed}),
+    S.busy: frozenset({S.ready, S.paused, S.stopped, S.failed}),
+    S.paused: frozenset({S.ready, S.busy, S.stopped, S.failed}),
+    S.stopped: frozenset({S.creating}),
+    S.failed: frozenset({S.creating, S.stopped}),
 }
+"""A session that has no sandbox any more comes back by `creating` another."""
 
 EXECUTION: dict[E, frozenset[E]] = {
     E.queued: frozenset({E.running, E.cancelled, E.lost}),
@@ -27,6 +29,10 @@ EXECUTION: dict[E, frozenset[E]] = {
     E.cancelled: frozenset(),
     E.lost: frozenset(),
 }
+
+AWAKE = frozenset({S.ready, S.busy})
+WITH_SANDBOX = frozenset({S.creating, S.ready, S.busy, S.paused})
+"""The states of sessions that have a sandbox, or are about to."""
 
 
 class IllegalTransition(Exception):

@@ -7,39 +7,35 @@ it, outwards as they are, inwards in pieces that say whether they are stdout or 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
 import struct
 from typing import cast
 
-import msgspec
-
 from interpreter.runtimes.engine import Engine
+from interpreter.runtimes.question import MOST_HEADER, EngineRefused, ask, request
 
 PIECE = struct.Struct(">BxxxI")
 STDOUT = 1
-MOST_HEADER = 64 * 1024
 STDERR_KEPT = 4096
-
-
-class EngineRefused(ConnectionError):
-    """The engine answered with an error instead of what was asked for."""
+NONCE = 16
+"""As many as the kernel host sends back."""
 
 
 class Attachment(asyncio.Protocol):
     """The protocol of an attach stream: hands on the bytes of the link to another protocol.
 
-    `key` opens each connection in both directions: what the container sent before it is what an
-    earlier gateway did not read any more.
+    The key and some new bytes open each connection in both directions: what the container sent before
+    them was for an earlier connection.
     """
 
     def __init__(self, request: bytes, key: bytes, link: asyncio.Protocol) -> None:
         self._request = request
-        self._key = key
+        self._opening = key + os.urandom(NONCE)
         self._link = link
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._accepted = False
-        self._found_key = False
+        self._opened = False
         self._before = b""
         self._piece_left = 0
         self._piece_is_link = False
@@ -55,7 +51,7 @@ class Attachment(asyncio.Protocol):
         if not self._accepted:
             self._buffer += data
             self._read_answer()
-        elif self._found_key and self._piece_is_link and len(data) <= self._piece_left:
+        elif self._opened and self._piece_is_link and len(data) <= self._piece_left:
             # Most of a flood comes this way: nothing to cut, nothing to copy.
             self._piece_left -= len(data)
             self._link.data_received(data)
@@ -77,7 +73,7 @@ class Attachment(asyncio.Protocol):
             return
         self._accepted = True
         self._buffer = bytearray(rest)
-        self._transport.write(self._key)
+        self._transport.write(self._opening)
         self._link.connection_made(self._transport)
         self._read_pieces()
 
@@ -100,16 +96,16 @@ class Attachment(asyncio.Protocol):
         del buffer[:at]
 
     def _take(self, data: bytes) -> None:
-        if self._found_key:
+        if self._opened:
             self._link.data_received(data)
             return
-        _, key, rest = (self._before + data).partition(self._key)
-        if key:
-            self._found_key = True
+        _, found, rest = (self._before + data).partition(self._opening)
+        if found:
+            self._opened = True
             if rest:
                 self._link.data_received(rest)
         else:
-            self._before = (self._before + data)[-len(self._key) :]
+            self._before = (self._before + data)[-len(self._opening) :]
 
     def pause_writing(self) -> None:
         self._link.pause_writing()
@@ -131,42 +127,16 @@ async def attach(
 ) -> tuple[asyncio.Transport, Attachment]:
     path = f"/containers/{container}/attach?stream=1&stdin=1&stdout=1&stderr=1"
     upgrade = "Connection: Upgrade\r\nUpgrade: tcp\r\n"
-    attachment = Attachment(_request(engine, "POST", path, upgrade), key, link)
+    attachment = Attachment(request(engine, "POST", path, upgrade), key, link)
     return await engine.connect(lambda: attachment), attachment
 
 
 async def exit_code(engine: Engine, container: str) -> int | None:
     """Waits until the container does not run any more; None when it is not there at all."""
-    body = await _ask(engine, "POST", f"/containers/{container}/wait?condition=not-running")
-    if body is None:
+    answer = await ask(engine, "POST", f"/containers/{container}/wait?condition=not-running")
+    if answer is None:
         return None
-    with contextlib.suppress(msgspec.MsgspecError, KeyError, TypeError):
-        return int(msgspec.json.decode(body)["StatusCode"])
-    return None
-
-
-async def _ask(engine: Engine, method: str, path: str) -> bytes | None:
-    """An answer that may take as long as it likes; None when there is no such thing."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=MOST_HEADER)
-    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-    transport = await engine.connect(lambda: protocol)
     try:
-        transport.write(_request(engine, method, path, "Connection: close\r\n"))
-        answer = await reader.read()
-    finally:
-        transport.abort()
-    head, _, body = answer.partition(b"\r\n\r\n")
-    status = head.split(b" ", 2)[1:2]
-    if status == [b"404"]:
-        return None
-    if status != [b"200"]:
-        raise EngineRefused(head.split(b"\r\n", 1)[0].decode(errors="replace") or "the engine hung up")
-    if b"chunked" in head.lower():
-        body = b"".join(body.split(b"\r\n")[1::2])
-    return body
-
-
-def _request(engine: Engine, method: str, path: str, headers: str) -> bytes:
-    line = f"{method} /v{engine.api.api_version}{path} HTTP/1.1\r\nHost: docker\r\nContent-Length: 0\r\n"
-    return f"{line}{headers}\r\n".encode()
+        return int(answer["StatusCode"])
+    except (KeyError, TypeError, ValueError):
+        raise EngineRefused("the engine does not say how the container ended") from None

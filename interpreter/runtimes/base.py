@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from interpreter.models import ExecutionUsage, Limits, Usage
 
@@ -33,6 +33,32 @@ class Sandbox:
     limits_enforced_by: str
     handle: dict[str, Any]
     """What the runtime needs to find it again. JSON; opaque to everyone else."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What the machine that sandboxes run on has."""
+
+    memory_mb: int
+    cpus: int
+
+
+Found = Literal["running", "paused"]
+
+
+class FilesElsewhere(ABC):
+    """Workspaces that a runtime keeps where the gateway does not see them, by session."""
+
+    why: str
+    """Why they are not here, for people."""
+
+    @abstractmethod
+    async def remove(self, id: str) -> None:
+        """Called when a session is deleted; one that is not there is fine."""
+
+    @abstractmethod
+    async def ids(self) -> set[str]:
+        """Called at start: whose there are."""
 
 
 class Meter(ABC):
@@ -57,6 +83,10 @@ class Runtime(ABC):
     name: str
     isolation: str
     """The isolation that sandboxes started now get: 'bubblewrap', 'none', …"""
+    capacity: Capacity
+    """Known once it is prepared."""
+    files_elsewhere: FilesElsewhere | None = None
+    """Set by `prepare` where sandboxes cannot have a folder of this machine as their workspace."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -83,8 +113,19 @@ class Runtime(ABC):
         """Called by the orchestrator for a new sandbox and for one that was found again."""
 
     @abstractmethod
-    async def find(self, sandbox: Sandbox) -> bool:
-        """Called by the orchestrator after a restart: is this sandbox still there?"""
+    async def find(self, sandbox: Sandbox) -> Found | None:
+        """Called by the orchestrator after a restart: is this sandbox still there, and awake?"""
+
+    @abstractmethod
+    async def pause(self, sandbox: Sandbox) -> None:
+        """Called to freeze every process of a sandbox: it uses no CPU until `resume`.
+
+        Raises SandboxFailed.
+        """
+
+    @abstractmethod
+    async def resume(self, sandbox: Sandbox) -> None:
+        """Called to let a frozen sandbox go on. Raises SandboxFailed."""
 
     @abstractmethod
     async def ended(self, sandbox: Sandbox) -> str:
@@ -110,8 +151,10 @@ class Runtime(ABC):
         """Called at hand-over of a spare: applies other limits, or None when that takes a new one."""
 
     @abstractmethod
-    async def sweep(self, known: Set[str]) -> None:
-        """Called by the orchestrator at start: ends and removes sandboxes that nobody knows of.
+    async def sweep(self, known: Set[str]) -> Set[str]:
+        """Called by the orchestrator at start and every few minutes: ends and removes sandboxes that
+        nobody knows of, and returns which of the known ones are there. `known` may grow meanwhile,
+        and has a sandbox before it is made.
 
         Only those that this data directory's gateway started, never anyone else's.
         """

@@ -69,6 +69,14 @@ class Group(ABC):
     def oom_kills(self) -> int:
         """How many processes the memory limit has killed so far."""
 
+    @abstractmethod
+    def freeze(self, frozen: bool) -> None:
+        """Stops every process of the group, or lets them go on. Raises OSError."""
+
+    @property
+    @abstractmethod
+    def frozen(self) -> bool: ...
+
     def members(self) -> list[Identity]:
         pids = {pid for d in self.directories.values() for pid in read_numbers(d / "cgroup.procs")}
         found = (process.identify(pid) for pid in pids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from interpreter.models import Limits, Usage
@@ -20,8 +21,9 @@ from interpreter.runtimes.cgroup import (
 )
 
 NEEDED = ("memory", "cpu", "pids", "cpuacct")
-IO = "blkio"
+IO, FREEZER = "blkio", "freezer"
 IO_BYTES = "blkio.throttle.io_service_bytes_recursive"
+FREEZE_SECONDS = 5.0
 PERIOD_US = 20_000
 """Short, so that a sandbox over its share of CPU pauses often and briefly, not seldom and long."""
 
@@ -70,6 +72,27 @@ class GroupV1(Group):
             transferred=transferred,
         )
 
+    def freeze(self, frozen: bool) -> None:
+        if FREEZER not in self.directories:
+            raise OSError("this machine has no freezer")
+        state = self.directories[FREEZER] / "freezer.state"
+        write(state, "FROZEN" if frozen else "THAWED")
+        # It takes a moment, and as long as it is not over, asking again hurries it.
+        deadline = time.monotonic() + FREEZE_SECONDS
+        while frozen and state.read_text().strip() != "FROZEN":
+            if time.monotonic() > deadline:
+                write(state, "THAWED")
+                raise OSError("some processes could not be frozen")
+            write(state, "FROZEN")
+            time.sleep(0.001)
+
+    @property
+    def frozen(self) -> bool:
+        try:
+            return (self.directories[FREEZER] / "freezer.state").read_text().strip() != "THAWED"
+        except (KeyError, OSError):
+            return False
+
     def oom_kills(self) -> int:
         return read_table(self.directories["memory"] / "memory.oom_control").get("oom_kill", 0)
 
@@ -88,8 +111,9 @@ def find() -> Hierarchy | None:
     trees = {name: m.point for name in NEEDED for m in mounted if name in m.options}
     if len(trees) < len(NEEDED):
         return None
-    with_io = [{**trees, IO: m.point} for m in mounted if IO in m.options and counts(m.point)]
-    for wanted in (*with_io, trees):
+    freezers = {name: m.point for name in (FREEZER,) for m in mounted if name in m.options}
+    io = {name: m.point for name in (IO,) for m in mounted if name in m.options and counts(m.point)}
+    for wanted in ({**trees, **freezers, **io}, {**trees, **freezers}, trees):
         if allowed(hierarchy := HierarchyV1(wanted)):
             return hierarchy
     return None
@@ -99,7 +123,7 @@ def of_process(paths: dict[str, str]) -> Group | None:
     """The groups at these paths, by controller; None when one of those needed is not to be seen."""
     found: dict[str, Path] = {}
     for mount in mounts("cgroup"):
-        for name in {*NEEDED, IO} & set(mount.options) & set(paths):
+        for name in {*NEEDED, IO, FREEZER} & set(mount.options) & set(paths):
             place = mount.place_of(paths[name])
             if place is not None and place.is_dir() and (name != IO or counts(mount.point)):
                 found[name] = place

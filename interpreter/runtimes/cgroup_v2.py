@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 from interpreter.models import Limits, Usage
@@ -29,6 +30,7 @@ from interpreter.runtimes.cgroup import (
 NEEDED = ("memory", "cpu", "pids")
 IO = "io"
 """Counts transfers, and is used where it may be."""
+FREEZE_SECONDS = 5.0
 PERIOD_US = 20_000
 """Short, so that a sandbox over its share of CPU pauses often and briefly, not seldom and long."""
 
@@ -75,6 +77,22 @@ class GroupV2(Group):
             io=io if io.exists() else None,
             transferred=transferred,
         )
+
+    def freeze(self, frozen: bool) -> None:
+        write(self.directory / "cgroup.freeze", int(frozen))
+        deadline = time.monotonic() + FREEZE_SECONDS
+        while frozen and not self.frozen:
+            if time.monotonic() > deadline:
+                write(self.directory / "cgroup.freeze", 0)
+                raise OSError("some processes could not be frozen")
+            time.sleep(0.001)
+
+    @property
+    def frozen(self) -> bool:
+        try:
+            return read_table(self.directory / "cgroup.events").get("frozen") == 1
+        except OSError:
+            return False
 
     def oom_kills(self) -> int:
         return read_table(self.directory / "memory.events").get("oom_kill", 0)

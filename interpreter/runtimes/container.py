@@ -7,12 +7,11 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from docker.types import DeviceRequest, Mount, Ulimit
+from docker.types import Mount, Ulimit
 
 from interpreter.config import Environment
-from interpreter.errors import ConfigurationError
 from interpreter.models import Limits, Usage
-from interpreter.runtimes import payload
+from interpreter.runtimes import options, payload
 from interpreter.runtimes.cgroup import MEGABYTE
 from interpreter.runtimes.enforcement import OPEN_FILES
 from interpreter.runtimes.run_directory import IN_CONTAINER
@@ -40,6 +39,8 @@ class Blueprint:
     workspace: str
     run: str | None
     """The host folder with the socket for the hand-over; None for a link by attaching."""
+    in_volume: bool = False
+    """Whether the workspace is a volume of the engine instead of a folder."""
 
     def to_engine(self, api: Any) -> dict[str, Any]:
         """The arguments of the SDK's `create_container`."""
@@ -83,7 +84,7 @@ class Blueprint:
             ],
             log_config=log,
             runtime=self.configured.oci_runtime,
-            device_requests=device_requests(self.configured.gpus),
+            device_requests=options.device_requests(self.configured.gpus),
             **limits_for_engine(self.limits),
         )
 
@@ -92,13 +93,16 @@ class Blueprint:
         return self.limits.file_mb * MEGABYTE
 
     def _mounts(self) -> list[Mount]:
-        mounts = [Mount("/workspace", self.workspace, type="bind")]
+        if self.in_volume:
+            # Where it is new the engine makes it, owned as the image's folder is.
+            id = os.path.basename(self.workspace)
+            labels = {OWNER: self.owner, SANDBOX: id}
+            mounts = [Mount("/workspace", name_of(self.owner, id), type="volume", labels=labels)]
+        else:
+            mounts = [Mount("/workspace", self.workspace, type="bind")]
         if self.run is not None:
             mounts.append(Mount(IN_CONTAINER, self.run, type="bind", read_only=True))
-        for mount in self.configured.mounts:
-            host, _, inside = mount.partition(":")
-            mounts.append(Mount(inside or host, host, type="bind", read_only=True))
-        return mounts
+        return mounts + options.mounts(self.configured)
 
 
 def limits_for_engine(limits: Limits) -> dict[str, Any]:
@@ -111,14 +115,6 @@ def limits_for_engine(limits: Limits) -> dict[str, Any]:
         "cpu_quota": max(1000, int(limits.cpus * PERIOD_US)),
         "pids_limit": limits.processes,
     }
-
-
-def device_requests(gpus: str | None) -> list[DeviceRequest] | None:
-    if gpus is None:
-        return None
-    if gpus == "all" or gpus.isdecimal():
-        return [DeviceRequest(count=-1 if gpus == "all" else int(gpus), capabilities=[["gpu"]])]
-    return [DeviceRequest(device_ids=gpus.split(","), capabilities=[["gpu"]])]
 
 
 def environ(id: str, limits: Limits) -> dict[str, str]:
@@ -139,22 +135,6 @@ def environ(id: str, limits: Limits) -> dict[str, str]:
     }
 
 
-def check_mounts(environments: dict[str, Environment], allowed: list[str]) -> None:
-    """Raises ConfigurationError for a mount of something that is not on the list."""
-    for name, environment in environments.items():
-        for mount in environment.mounts:
-            host, _, inside = mount.partition(":")
-            real = os.path.realpath(host)
-            folders = [os.path.realpath(folder) for folder in allowed]
-            if not any(real == f or real.startswith(f.rstrip("/") + "/") for f in folders):
-                raise ConfigurationError(
-                    f"The environment '{name}' mounts {host}, which is below none of allowed_mounts.",
-                    "Add the folder to allowed_mounts, or take the mount away.",
-                )
-            if not host.startswith("/") or not (inside or host).startswith("/"):
-                raise ConfigurationError(f"'{mount}' is not of the form /host/folder:/inside.")
-
-
 def name_of(owner: str, id: str) -> str:
     return f"interpreter-{owner}-{id}"
 
@@ -169,27 +149,6 @@ def update_for_engine(limits: Limits) -> dict[str, Any]:
         "CpuQuota": wanted["cpu_quota"],
         "PidsLimit": wanted["pids_limit"],
     }
-
-
-def remaps_users(info: dict[str, Any]) -> bool:
-    """Whether an engine gives users in containers other numbers outside."""
-    return any("name=userns" in option for option in info.get("SecurityOptions") or ())
-
-
-def check_options(name: str, environment: Environment, info: dict[str, Any]) -> None:
-    """Raises ConfigurationError for what an engine says it does not have."""
-    runtimes = info.get("Runtimes", {})
-    if environment.oci_runtime and environment.oci_runtime not in runtimes:
-        raise ConfigurationError(
-            f"The environment '{name}' wants the OCI runtime '{environment.oci_runtime}', "
-            f"and the engine has {', '.join(sorted(runtimes))}.",
-            "Add it to the engine's daemon.json, or leave oci_runtime out.",
-        )
-    if environment.userns and not remaps_users(info):
-        raise ConfigurationError(
-            f"The environment '{name}' wants users remapped, and the engine does not do that.",
-            'Start the engine with "userns-remap", or leave userns out.',
-        )
 
 
 def usage(stats: dict[str, Any]) -> Usage:

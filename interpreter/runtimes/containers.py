@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import time
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 from docker.errors import APIError, DockerException, NotFound
 
@@ -15,8 +18,13 @@ from interpreter.models import Limits, Usage
 from interpreter.runtimes import attach, container
 from interpreter.runtimes.container import Blueprint
 from interpreter.runtimes.engine import Engine, explain
+from interpreter.runtimes.question import answer, ask
 
 START_SECONDS = 60
+GLANCE_SECONDS = 1.0
+SILENT_SECONDS = 5.0
+
+T = TypeVar("T")
 
 
 class Containers:
@@ -26,6 +34,8 @@ class Containers:
         self._engine = engine
         self._api = engine.api
         self._owner = owner
+        self._silent_until = 0.0
+        self._out_of_memory: dict[str, int] = {}
 
     async def create(self, blueprint: Blueprint) -> str:
         arguments = blueprint.to_engine(self._api)
@@ -44,21 +54,25 @@ class Containers:
         """
         async with asyncio.timeout(START_SECONDS):
             handing = asyncio.create_task(_hand_over(listener, handed))
-            exited: asyncio.Task[int | None] | None = None
+            exited: asyncio.Task[int] | None = None
             try:
                 await self.start(id)
-                exited = asyncio.create_task(attach.exit_code(self._engine, id))
+                exited = asyncio.create_task(self.exit_code(id))
                 await asyncio.wait({handing, exited}, return_when="FIRST_COMPLETED")
                 if handing.done():
                     await handing
                     return None
-                code = await exited
-                return -1 if code is None else code
+                return await exited
             finally:
                 tasks = [task for task in (handing, exited) if task is not None]
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def exit_code(self, id: str) -> int:
+        """Waits until a container has ended; -1 when it is not there any more."""
+        code = await attach.exit_code(self._engine, id)
+        return -1 if code is None else code
 
     async def inspect(self, id: str) -> dict[str, Any] | None:
         try:
@@ -69,28 +83,48 @@ class Containers:
 
     async def last_words(self, id: str) -> bytes:
         """The last that a container's first process wrote to stderr, where the engine keeps it."""
-        with contextlib.suppress(DockerException):
+        with contextlib.suppress(DockerException, OSError):
             said: bytes = await self._engine.call(self._api.logs, id, stdout=False, stderr=True, tail=5)
             return said
         return b""
 
     async def usage(self, id: str) -> Usage | None:
-        try:
-            stats = await self._engine.call(self._api.stats, id, stream=False, one_shot=True)
-        except DockerException:
-            return None
-        return container.usage(stats)
+        path = f"/containers/{id}/stats?stream=false&one-shot=true"
+        stats = await self._glance(ask(self._engine, "GET", path))
+        return container.usage(stats) if isinstance(stats, dict) else None
 
     async def out_of_memory(self, id: str) -> int:
-        """How many times memory ran out, as far as the engine remembers."""
+        """How many times memory ran out, as far as the engine remembers, or did when last asked."""
+        filters = quote(json.dumps({"container": [id], "event": ["oom"]}))
+        # With a fraction, so that the engine need not wait for the second to be over.
+        path = f"/events?since=0&until={time.time():.6f}&filters={filters}"
+        events = await self._glance(answer(self._engine, "GET", path))
+        if events is not None:
+            self._out_of_memory[id] = len(events.split()) or await self._killed(id)
+        return self._out_of_memory.get(id, 0)
 
-        def count() -> int:
-            filters = {"container": id, "event": "oom"}
-            return sum(1 for _ in self._api.events(0, int(time.time()) + 1, filters))
+    async def _killed(self, id: str) -> int:
+        """What the engine remembers of a container that has ended, if it missed the moment."""
+        found = await self._glance(ask(self._engine, "GET", f"/containers/{id}/json"))
+        return int(isinstance(found, dict) and bool(found.get("State", {}).get("OOMKilled")))
 
-        with contextlib.suppress(DockerException):
-            return await self._engine.call(count)
-        return 0
+    async def _glance(self, question: Coroutine[Any, Any, T]) -> T | None:
+        """What the engine says if it says it now. Whoever reads a session does not wait for it.
+
+        An engine that did not answer in time is not asked again for a while.
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._silent_until:
+            question.close()
+            return None
+        try:
+            async with asyncio.timeout(GLANCE_SECONDS):
+                return await question
+        except TimeoutError:
+            self._silent_until = loop.time() + SILENT_SECONDS
+        except OSError:
+            pass
+        return None
 
     async def limit(self, id: str, limits: Limits) -> bool:
         """Applies other limits to a container that runs; False if that cannot be done."""
@@ -103,19 +137,33 @@ class Containers:
 
         try:
             await self._engine.call(update)
-        except DockerException:
+        except (DockerException, OSError):
             return False
         return True
 
+    async def pause(self, id: str) -> None:
+        await self._freeze(self._api.pause, id, "is already paused")
+
+    async def resume(self, id: str) -> None:
+        await self._freeze(self._api.unpause, id, "is not paused")
+
+    async def _freeze(self, do: Callable[[str], None], id: str, already: str) -> None:
+        try:
+            await self._engine.call(do, id)
+        except DockerException as e:
+            if already not in explain(e):
+                raise SandboxFailed(f"The engine refused: {explain(e)}") from e
+
     async def remove(self, id: str) -> None:
-        """Ends a container and removes it; one that is not there is fine."""
+        """Ends a container and removes it; one that is not there is fine. Raises OSError."""
+        self._out_of_memory.pop(id, None)
         try:
             await self._engine.call(self._api.remove_container, id, force=True, v=True)
         except NotFound:
             pass
         except APIError as e:
             if "already in progress" not in explain(e):
-                raise SandboxFailed(f"A container could not be removed: {explain(e)}") from e
+                raise
 
     async def owned(self) -> list[tuple[str, str]]:
         """Id and sandbox of every container of this gateway."""

@@ -3,9 +3,9 @@
 A container has a read-only root, no capability, one user, limits, and two ways out that it cannot
 change: its workspace, and the link. The link is a socket that the gateway made and handed over to
 the kernel host once, so there is nothing in the container that could be replaced by something
-else; or it is the container's stdin and stdout where engine and gateway share no machine. Which of
-them works is found out by trying, once for each environment, with all of its options: what an
-engine lacks is an error at start.
+else; or it is the container's stdin and stdout where engine and gateway share no machine. There the
+workspace is a volume of the engine. What works is found out by trying, once for each environment,
+with all of its options: what an engine lacks is an error at start.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import contextlib
 import dataclasses
 import os
 import secrets
-import shutil
+import signal
 from collections.abc import Callable, Set
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,15 @@ from interpreter.runtimes import (
     fitting,
     images,
     keeper,
+    options,
     payload,
     program,
 )
 from interpreter.runtimes import process as processes
-from interpreter.runtimes.base import Meter, Progress, Runtime, Sandbox, used_of_limit
+from interpreter.runtimes.base import Capacity, Found, Meter, Progress, Runtime, Sandbox, used_of_limit
 from interpreter.runtimes.build_steps import Step
 from interpreter.runtimes.cgroup import Group
+from interpreter.runtimes.chores import Chores
 from interpreter.runtimes.container import Blueprint
 from interpreter.runtimes.container_handle import ContainerHandle
 from interpreter.runtimes.containers import Containers
@@ -48,10 +51,20 @@ from interpreter.runtimes.fitting import Fitted
 from interpreter.runtimes.group_meter import GroupMeter
 from interpreter.runtimes.membership import group_of_process
 from interpreter.runtimes.run_directory import RunDirectory
-from interpreter.runtimes.trial import Trial
+from interpreter.runtimes.trial import WAYS, Trial, Way
+from interpreter.runtimes.trial import remove as remove_trial
+from interpreter.runtimes.volumes import Volumes
 
 UID = 1000
 ENGINE_RETRY = 1.0
+STOP_SECONDS = 10.0
+CLOSE_SECONDS = 5.0
+LATE_SECONDS = 10.0
+AT_ONCE = 2.0
+WHILE_AWAY = (
+    "while the Docker engine was restarted or out of reach "
+    "(an engine with live-restore keeps its containers when it is restarted)"
+)
 
 
 class DockerRuntime(Runtime):
@@ -66,8 +79,11 @@ class DockerRuntime(Runtime):
         self._payload = self._data
         self._engine: Engine | None = None
         self._images: dict[str, Fitted] = {}
-        self._links: dict[str, str] = {}
-        """Environment → 'socket' or 'attach'."""
+        self._gvisor: set[str] = set()
+        """Environments whose containers gVisor runs."""
+        self._ways: dict[str, Way] = {}
+        """Environment → how its containers are reached, and where their workspaces are."""
+        self._chores = Chores()
         self._owner = ""
         self._user, self._outer_uid = f"{UID}:{UID}", UID
         self._attached: dict[str, attach.Attachment] = {}
@@ -87,21 +103,28 @@ class DockerRuntime(Runtime):
         return self._engine
 
     async def prepare(self, progress: Progress) -> None:
-        container.check_mounts(self._config.environments, self._config.allowed_mounts)
         engine = self._engine = await Engine.open(endpoint())
         await asyncio.to_thread(self._prepare)
         self._containers = Containers(engine, self._owner)
+        volumes = Volumes(engine, self._owner, self._chores)
         info = await engine.call(engine.api.info)
         self._version = info.get("ServerVersion", "")
+        self.capacity = Capacity(memory_mb=info["MemTotal"] >> 20, cpus=info["NCPU"])
         self._choose_user(info)
         for name, environment in self._config.environments.items():
-            container.check_options(name, environment, info)
+            options.check(name, environment, self._config.allowed_mounts, info)
+        for name, environment in self._config.environments.items():
+            if options.is_gvisor(environment, info):
+                self._gvisor.add(name)
             image = environment.image or await self._own_image(name, progress)
             progress(f"preparing the image {image}")
-            self._images[name] = await fitting.fit(engine, image, self._payload)
+            self._images[name] = await fitting.fit(engine, image, self._payload, self._owner)
             self._command(name, self._config.limits, "")  # its kernel is there
             progress(f"trying a container of the environment {name}")
-            self._links[name] = await self._try_out(name)
+            self._ways[name] = await self._try_out(name, volumes)
+        if any(way.in_volume for way in self._ways.values()):
+            self.files_elsewhere = volumes
+        await fitting.forget_others(engine, self._owner, self._images.values())
 
     async def _own_image(self, name: str, progress: Progress) -> str:
         """The image of an environment that names none: ours of that name, built if it is missing."""
@@ -129,24 +152,28 @@ class DockerRuntime(Runtime):
         if os.geteuid() != 0:
             # Only root can give a workspace to somebody else.
             self._user, self._outer_uid = f"{os.geteuid()}:{os.getegid()}", os.geteuid()
-        elif container.remaps_users(info):
-            # The engine names its data after the first of the users it maps to.
-            first = Path(info.get("DockerRootDir", "")).name.partition(".")[0]
-            self._outer_uid = UID + (int(first) if first.isdecimal() else 0)
+        else:
+            self._outer_uid = UID + options.first_mapped(info)
 
-    async def _try_out(self, name: str) -> str:
-        """How the link gets into containers of an environment."""
+    async def _try_out(self, name: str, volumes: Volumes) -> Way:
+        """How containers of an environment are reached, and where their workspaces are."""
         limits, python = self._config.limits, self._images[name].report.python
 
-        def blueprint(id: str, workspace: Path, run: Path | None, command: list[str]) -> Blueprint:
-            return self._blueprint(id, name, limits, workspace, run, [python, *command], {})
+        def blueprint(
+            id: str, workspace: Path, run: Path | None, command: list[str], in_volume: bool
+        ) -> Blueprint:
+            return self._blueprint(id, name, limits, workspace, run, [python, *command], {}, in_volume)
 
-        trial = Trial(self._containers, self._data, self._outer_uid, blueprint)
+        trial = Trial(self._containers, volumes, self._data, self._outer_uid, blueprint)
         problem = ""
-        for link in ("socket", "attach") if self._config.link == "auto" else (self._config.link,):
-            problem = await trial.run(link) or ""
+        for way in WAYS:
+            if self._config.link not in ("auto", way.link):
+                continue
+            if any(other.in_volume != way.in_volume for other in self._ways.values()):
+                continue  # the engine sees the gateway's files, or it does not
+            problem = await trial.run(way) or ""
             if not problem:
-                return link
+                return way
         raise ConfigurationError(
             f"The environment '{name}' cannot be run here: {problem}.",
             "Look at the environment's settings, and at what the engine can do.",
@@ -157,26 +184,27 @@ class DockerRuntime(Runtime):
     async def start(self, id: str, environment: str, limits: Limits, workspace: Path) -> Sandbox:
         if environment not in self._images:
             raise UnknownEnvironment(f"There is no environment '{environment}'.")
-        run = RunDirectory(self._data / "run" / id)
+        run, way = RunDirectory(self._data / "run" / id), self._ways[environment]
         handle = ContainerHandle(
             container=container.name_of(self._owner, id),
             run=str(run.path),
-            link=self._links[environment],
-            key=secrets.token_hex(32) if self._links[environment] == "attach" else "",
+            link=way.link,
+            key=secrets.token_hex(32) if way.link == "attach" else "",
         )
+        starting = asyncio.create_task(self._launch(handle, id, environment, limits, workspace))
         try:
-            await asyncio.to_thread(run.create)
-            await asyncio.to_thread(bubblewrap.give, workspace, self._outer_uid)
-            made = await self._start(handle, id, environment, limits, workspace)
-        except (DockerException, OSError, TimeoutError) as e:
-            await self._end(handle)
+            done, _ = await asyncio.wait({starting}, timeout=self._config.engine_timeout)
+            if not done:
+                raise TimeoutError("the engine does not answer")
+            handle = starting.result()
+        except BaseException as e:
+            # A caller that gives up must not leave a container behind, nor wait for what hangs.
+            seconds, undo = STOP_SECONDS if starting.done() else 0, partial(self._undo, starting, handle)
+            await self._chores.see_to(f"the container of {id}", undo, seconds)
+            if not isinstance(e, DockerException | OSError):
+                raise
             reason = explain(e) or "it took too long"
-            raise SandboxFailed(f"The container could not be started: {reason}") from e
-        except BaseException:
-            # Shielded: a caller that gives up must not leave a container behind.
-            await asyncio.shield(self._end(handle))
-            raise
-        handle = dataclasses.replace(handle, container=made, process=await self._process(made))
+            raise SandboxFailed(f"The container could not be started: {reason}.") from e
         runtime = self._config.environments[environment].oci_runtime
         return Sandbox(
             id=id,
@@ -186,6 +214,29 @@ class DockerRuntime(Runtime):
             limits_enforced_by="cgroup",
             handle=handle.to_json(),
         )
+
+    async def _launch(
+        self, handle: ContainerHandle, id: str, environment: str, limits: Limits, workspace: Path
+    ) -> ContainerHandle:
+        await asyncio.to_thread(handle.directory.create)
+        if self.files_elsewhere is None:
+            await asyncio.to_thread(bubblewrap.give, workspace, self._outer_uid)
+        made = await self._start(handle, id, environment, limits, workspace)
+        process = await self._process(made)
+        if process is not None and environment in self._gvisor:
+            processes.first_to_go(process)
+        return dataclasses.replace(handle, container=made, process=process)
+
+    async def _undo(self, starting: asyncio.Task[ContainerHandle], handle: ContainerHandle) -> None:
+        """Removes what a start made that is not wanted any more."""
+        starting.cancel()
+        await asyncio.wait({starting})  # what the engine was asked for, it has done or refused then
+        await self._end(handle)
+        problem = None if starting.cancelled() else starting.exception()
+        if isinstance(problem, OSError) and not isinstance(problem, DockerException):
+            # An engine that hung may yet do what it was asked for by someone who is gone.
+            await asyncio.sleep(LATE_SECONDS)
+            await self._end(handle)
 
     async def _start(
         self, handle: ContainerHandle, id: str, environment: str, limits: Limits, workspace: Path
@@ -214,11 +265,16 @@ class DockerRuntime(Runtime):
         return program.in_container(environment, configured, fitted.report, preload, limits, link)
 
     async def _process(self, made: str) -> processes.Identity | None:
-        """The container's first process, if the engine is on this machine."""
+        """The container's first process, if it is on this machine."""
         found = await self._containers.inspect(made)
-        if found is None or not self.engine.endpoint.local:
+        if found is None:
             return None
-        return processes.identify(found["State"]["Pid"])
+        process = processes.identify(found["State"]["Pid"])
+        # On another machine, or in a virtual one, the number is that of somebody else.
+        with contextlib.suppress(OSError):
+            if process and made in Path(f"/proc/{process.pid}/cgroup").read_text():
+                return process
+        return None
 
     def _blueprint(
         self,
@@ -229,18 +285,22 @@ class DockerRuntime(Runtime):
         run: Path | None,
         command: list[str],
         variables: dict[str, str],
+        in_volume: bool | None = None,
     ) -> Blueprint:
+        if in_volume is None:
+            in_volume = self._ways[environment].in_volume
         return Blueprint(
             id=id,
             owner=self._owner,
             image=self._images[environment].image,
             command=command,
             environ={**container.environ(id, limits), **variables},
-            user=self._user,
+            user=f"{UID}:{UID}" if in_volume else self._user,
             limits=limits,
             configured=self._config.environments[environment],
             workspace=str(workspace.absolute()),
             run=str(run) if run else None,
+            in_volume=in_volume,
         )
 
     async def connect(
@@ -262,27 +322,45 @@ class DockerRuntime(Runtime):
         except OSError as e:
             raise SandboxFailed(f"The container cannot be reached: {e}.") from e
 
-    async def find(self, sandbox: Sandbox) -> bool:
+    async def find(self, sandbox: Sandbox) -> Found | None:
         found = await self._containers.inspect(ContainerHandle.of(sandbox.handle).container)
-        return found is not None and bool(found["State"]["Running"])
+        if found is None or not found["State"]["Running"]:
+            return None
+        return "paused" if found["State"].get("Paused") else "running"
+
+    async def pause(self, sandbox: Sandbox) -> None:
+        await self._containers.pause(ContainerHandle.of(sandbox.handle).container)
+
+    async def resume(self, sandbox: Sandbox) -> None:
+        await self._containers.resume(ContainerHandle.of(sandbox.handle).container)
 
     async def ended(self, sandbox: Sandbox) -> str:
         handle = ContainerHandle.of(sandbox.handle)
+        loop = asyncio.get_running_loop()
+        away = False
         while True:
+            asked = loop.time()
             try:
                 code = await attach.exit_code(self.engine, handle.container)
                 break
             except OSError:
                 # The engine is restarted, or the way to it is interrupted: the container may go on.
+                away = True
                 await asyncio.sleep(ENGINE_RETRY)
         if code is None:
-            return "stopped"
+            return "its container is gone"
         out_of_memory = None
         if await self.out_of_memory(sandbox):
             out_of_memory = used_of_limit(await self.usage(sandbox), sandbox.limits)
+            if code and sandbox.environment in self._gvisor:
+                # Where the memory's end hit another of its processes, gVisor ends by itself.
+                code = 128 + signal.SIGKILL
         attached = self._attached.get(sandbox.id)
         words = attached.stderr if attached else await self._containers.last_words(handle.container)
-        return keeper.reason(code, _readable(words), out_of_memory)
+        reason = keeper.reason(code, _readable(words), out_of_memory)
+        if away and loop.time() - asked < AT_ONCE:
+            return f"{reason} {WHILE_AWAY}"
+        return reason
 
     # -- figures and limits
 
@@ -325,17 +403,22 @@ class DockerRuntime(Runtime):
 
     async def stop(self, sandbox: Sandbox) -> None:
         self._attached.pop(sandbox.id, None)
-        await self._end(ContainerHandle.of(sandbox.handle))
+        handle = ContainerHandle.of(sandbox.handle)
+        what = f"the container of {sandbox.id}"
+        await self._chores.see_to(what, partial(self._end, handle), STOP_SECONDS)
 
     async def _end(self, handle: ContainerHandle) -> None:
         await self._containers.remove(handle.container)
         await asyncio.to_thread(handle.directory.remove)
 
-    async def sweep(self, known: Set[str]) -> None:
-        for made, sandbox in await self._containers.owned():
+    async def sweep(self, known: Set[str]) -> Set[str]:
+        owned = await self._containers.owned()
+        for made, sandbox in owned:
             if sandbox not in known:
-                await self._containers.remove(made)
+                what = f"the container of {sandbox}"
+                await self._chores.see_to(what, partial(self._containers.remove, made), STOP_SECONDS)
         await asyncio.to_thread(self._sweep_directories, known)
+        return {sandbox for _, sandbox in owned if sandbox in known}
 
     def _sweep_directories(self, known: Set[str]) -> None:
         runs = self._data / "run"
@@ -343,9 +426,10 @@ class DockerRuntime(Runtime):
             if path.name not in known:
                 RunDirectory(path).remove()
         for path in self._data.glob(".trial-*"):
-            shutil.rmtree(path, ignore_errors=True)
+            remove_trial(path)
 
     async def close(self) -> None:
+        await self._chores.close(CLOSE_SECONDS)
         if self._engine is not None:
             await self._engine.close()
 

@@ -14,7 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Set
@@ -26,7 +28,7 @@ from interpreter.config import Config
 from interpreter.errors import ConfigurationError, SandboxFailed, UnknownEnvironment
 from interpreter.models import Limits, Usage
 from interpreter.runtimes import bubblewrap, enforcement, keeper, payload, process
-from interpreter.runtimes.base import Meter, Progress, Runtime, Sandbox, used_of_limit
+from interpreter.runtimes.base import Capacity, Found, Meter, Progress, Runtime, Sandbox, used_of_limit
 from interpreter.runtimes.cgroup import Hierarchy
 from interpreter.runtimes.handle import Handle
 from interpreter.runtimes.kernel_environment import KernelEnvironment, ensure
@@ -78,6 +80,10 @@ class EmbeddedRuntime(Runtime):
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._payload = payload.write(self._data, self._sources)
         self._hierarchy = enforcement.hierarchy()
+        self.capacity = Capacity(
+            memory_mb=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
+            cpus=len(os.sched_getaffinity(0)),
+        )
         if self._config.isolation == "none":
             self.not_isolated_because = "isolation is switched off in the settings"
             return
@@ -141,9 +147,24 @@ class EmbeddedRuntime(Runtime):
         transport, _ = await loop.create_unix_connection(protocol, sock=connection)
         return transport
 
-    async def find(self, sandbox: Sandbox) -> bool:
+    async def find(self, sandbox: Sandbox) -> Found | None:
         handle = Handle.of(sandbox.handle)
-        return handle.process is not None and process.alive(handle.process) and handle.directory.has_link
+        if handle.process is None or not process.alive(handle.process) or not handle.directory.has_link:
+            return None
+        return "paused" if await asyncio.to_thread(enforcement.frozen, handle) else "running"
+
+    async def pause(self, sandbox: Sandbox) -> None:
+        await self._freeze(sandbox, frozen=True)
+
+    async def resume(self, sandbox: Sandbox) -> None:
+        await self._freeze(sandbox, frozen=False)
+
+    async def _freeze(self, sandbox: Sandbox, *, frozen: bool) -> None:
+        try:
+            await asyncio.to_thread(enforcement.freeze, Handle.of(sandbox.handle), frozen)
+        except OSError as e:
+            what = "paused" if frozen else "resumed"
+            raise SandboxFailed(f"The sandbox could not be {what}: {e}.") from e
 
     async def ended(self, sandbox: Sandbox) -> str:
         handle = Handle.of(sandbox.handle)
@@ -204,19 +225,23 @@ class EmbeddedRuntime(Runtime):
             del self._children[id]
         clean(handle)
 
-    async def sweep(self, known: Set[str]) -> None:
-        """Called by the orchestrator at start: ends what runs in this data directory and is not
-        known, and removes what such sandboxes left."""
-        await asyncio.to_thread(self._sweep, known)
+    async def sweep(self, known: Set[str]) -> Set[str]:
+        return await asyncio.to_thread(self._sweep, known)
 
-    def _sweep(self, known: Set[str]) -> None:
-        runs = self._data / "run"
+    def _sweep(self, known: Set[str]) -> Set[str]:
+        for path in self._data.glob(".trial-*"):
+            shutil.rmtree(path, ignore_errors=True)  # a gateway was killed while it tried
+        runs, there = self._data / "run", set()
         for path in runs.iterdir() if runs.is_dir() else ():
-            if path.name not in known:
-                run = RunDirectory(path)
-                recorded = run.recorded()
-                handle = Handle.of(recorded) if recorded else Handle(run=str(path))
-                self._stop(path.name, replace(handle, process=run.process()))
+            run = RunDirectory(path)
+            if path.name in known:
+                if (found := run.process()) is None or process.alive(found):
+                    there.add(path.name)
+                continue
+            recorded = run.recorded()
+            handle = Handle.of(recorded) if recorded else Handle(run=str(path))
+            self._stop(path.name, replace(handle, process=run.process()))
+        return there
 
     async def close(self) -> None:
         """There is nothing to let go of."""

@@ -14,6 +14,7 @@ import math
 import os
 import random
 import resource
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,9 +110,31 @@ def end(handle: Handle) -> bool:
     group = group_of(handle.group)
     if group is None:
         return process.end(lambda: [s.identity for s in _family(handle)])
+    with contextlib.suppress(OSError):
+        group.freeze(False)  # the frozen do not even die
     # The keeper first: it might be about to join the group.
     keeper = handle.process
     return process.end(lambda: [keeper] if keeper and process.alive(keeper) else []) and group.end()
+
+
+def freeze(handle: Handle, frozen: bool) -> None:
+    """Stops every process of a sandbox, or lets them go on. Raises OSError."""
+    if group := group_of(handle.group):
+        group.freeze(frozen)
+        return
+    # Whoever was forked while the others were stopped is found the next time.
+    stopped: set[process.Identity] = set()
+    while new := {s.identity for s in _family(handle)} - stopped:
+        for member in new:
+            process.send(member, signal.SIGSTOP if frozen else signal.SIGCONT)
+        stopped |= new
+
+
+def frozen(handle: Handle) -> bool:
+    if group := group_of(handle.group):
+        return group.frozen
+    members = _family(handle)
+    return bool(members) and all(s.state == "T" for s in members)
 
 
 def _family(handle: Handle) -> list[Stat]:

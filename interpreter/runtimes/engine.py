@@ -1,28 +1,29 @@
-"""The Docker engine: where it is, calls to it that never block the event loop, streams into it.
+"""The Docker engine: calls to it that never block the event loop, and streams into it.
 
-Where it is, is decided as Docker's own command does: `DOCKER_HOST`, else `DOCKER_CONTEXT`, else the
-current context. Calls go through the Docker SDK on a few threads. What lasts as long as a
-container (its attach stream, the wait for its end) is an asyncio connection and no thread.
+Calls that change something go through the Docker SDK on a few threads. What lasts as long as a
+container (its attach stream, the wait for its end), and what must not wait for a thread, is an
+asyncio connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import os
-import ssl
-from collections.abc import Callable, Mapping
+import re
+import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import docker
 from docker.errors import APIError, DockerException
-from docker.tls import TLSConfig
 
 from interpreter.errors import ConfigurationError
+from interpreter.runtimes.endpoint import Endpoint, endpoint
 from interpreter.runtimes.tunnel import Tunnel
+
+__all__ = ["Endpoint", "Engine", "endpoint", "explain"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,40 +31,13 @@ T = TypeVar("T")
 THREADS = 8
 CALL_SECONDS = 120
 ANSWER_SECONDS = 5
-DEFAULT_HOST = "unix:///var/run/docker.sock"
+KEEPALIVE_SECONDS = 10
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """Where an engine is, and who said so."""
+class Client(docker.APIClient):  # type: ignore[misc]
+    """The SDK's client, deaf to what the environment says of other servers: proxies, authorities."""
 
-    host: str
-    tls: TLSConfig | None
-    origin: str
-
-    @property
-    def local(self) -> bool:
-        """Whether it is on this machine, as far as its address tells."""
-        return self.host.startswith("unix://")
-
-
-def endpoint(environ: Mapping[str, str] = os.environ) -> Endpoint:
-    """The engine that a Docker user would expect. Raises ConfigurationError."""
-    if host := environ.get("DOCKER_HOST"):
-        tls = docker.utils.kwargs_from_env(dict(environ)).get("tls")
-        return Endpoint(host, tls, "DOCKER_HOST")
-    name = environ.get("DOCKER_CONTEXT") or None
-    try:
-        context = docker.context.ContextAPI.get_context(name)
-    except DockerException as e:
-        raise ConfigurationError(f"Docker's context cannot be read: {e}.") from None
-    if context is None:
-        raise ConfigurationError(
-            f"There is no Docker context '{name}'.", "'docker context ls' shows those there are."
-        )
-    if context.name == "default":
-        return Endpoint(DEFAULT_HOST, None, "the default")
-    return Endpoint(context.Host, context.TLSConfig, f"the context {context.name}")
+    trust_env = property(lambda self: False, lambda self, value: None)
 
 
 class Engine:
@@ -73,13 +47,15 @@ class Engine:
         self.endpoint = endpoint
         self._tunnel = tunnel
         self._address = tunnel.address if tunnel else endpoint.host
+        self._secure = endpoint.tls.for_asyncio() if endpoint.tls else None
         self._pool = ThreadPoolExecutor(THREADS, "docker")
-        self.api = docker.APIClient(
+        self.api = Client(
             self._address.replace("tcp://", "https://") if endpoint.tls else self._address,
             version="auto",
-            timeout=CALL_SECONDS,
-            tls=endpoint.tls or False,
+            timeout=ANSWER_SECONDS,
+            tls=endpoint.tls.for_sdk() if endpoint.tls else False,
         )
+        self.api.timeout = CALL_SECONDS
 
     @classmethod
     async def open(cls, where: Endpoint) -> Engine:
@@ -118,15 +94,14 @@ class Engine:
             transport, _ = await loop.create_unix_connection(protocol, path)
         else:
             parts = urlsplit(self._address)
-            secure = _ssl_context(self.endpoint.tls) if self.endpoint.tls else None
-            port = parts.port or (2376 if secure else 2375)
             transport, _ = await loop.create_connection(
-                protocol,
-                parts.hostname or "",
-                port,
-                ssl=secure,
-                server_hostname=parts.hostname if secure and secure.check_hostname else None,
+                protocol, parts.hostname or "", parts.port or 0, ssl=self._secure
             )
+            # An engine that is gone without a word is noticed in a minute or two.
+            raw = transport.get_extra_info("socket")
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS)
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS)
         return transport
 
     async def close(self) -> None:
@@ -136,25 +111,34 @@ class Engine:
             await self._tunnel.close()
 
 
+REASONS = {
+    "FileNotFoundError": "nothing listens there",
+    "ConnectionRefusedError": "nothing listens there",
+    "Connection refused": "nothing listens there",
+    "Permission denied": "this user may not use it",
+    "CERTIFICATE_VERIFY_FAILED": "the engine's certificate is not trusted",
+    "TLSV1_ALERT_UNKNOWN_CA": "the engine does not accept the gateway's certificate",
+    "ALERT_BAD_CERTIFICATE": "the engine does not accept the gateway's certificate",
+    "CERTIFICATE_REQUIRED": "the engine wants a certificate, and there is none to show",
+    "HTTPS server": "it wants TLS: set DOCKER_TLS_VERIFY and DOCKER_CERT_PATH",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS",
+    "timed out": "it takes too long",
+}
+"""Why nobody answers, found in the words of four libraries."""
+
+
 def _why(error: Exception) -> str:
-    """Why nobody answers, without the words of four libraries around it."""
     said = str(error)
-    for sign in ("FileNotFoundError", "ConnectionRefusedError", "Connection refused"):
+    for sign, reason in REASONS.items():
         if sign in said:
-            return "nothing listens there"
-    if "Permission denied" in said:
-        return "this user may not use it"
+            return f"{reason} ({_cause(said)})" if "certificate" in reason else reason
     return said or "it takes too long"
 
 
-def _ssl_context(tls: TLSConfig) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=tls.ca_cert or None)
-    if not tls.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if tls.cert:
-        context.load_cert_chain(*tls.cert)
-    return context
+def _cause(said: str) -> str:
+    """What OpenSSL says, which tells a wrong name from an unknown authority."""
+    found = re.search(r"\[SSL[^]]*\] ([^(]*)", said)
+    return found[1].strip() if found else "TLS"
 
 
 def explain(error: Exception) -> str:

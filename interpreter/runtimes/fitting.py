@@ -3,7 +3,9 @@
 The kernel host's code and a few changes are put on top of the image as one more layer, made in a
 container and committed. So a user's image needs nothing but ipykernel, an engine needs to see
 none of the gateway's files, and a new version of the gateway takes seconds to fit in. The result
-is named after the image's id and the code's hash, and is made once.
+is made once, and each gateway that uses it gives it a name of its own: after the image's id, the
+code's hash and the gateway. A gateway takes back its names when it has others; what has lost its
+last one is removed by the engine.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import io
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +25,12 @@ from interpreter.errors import ConfigurationError
 from interpreter.runtimes import payload
 from interpreter.runtimes.engine import Engine, explain
 from interpreter.runtimes.image_report import Report
-from interpreter.runtimes.images import PRELOAD_LABEL
+from interpreter.runtimes.images import PRELOAD_LABEL, remove_replaced
 
 REPOSITORY = "interpreter/fitted"
 LABEL = "org.interpreter."
-OF, HOST, REPORT = LABEL + "fitted-from", LABEL + "kernel-host", LABEL + "report"
+OF, OF_ID = LABEL + "fitted-from", LABEL + "fitted-from-id"
+HOST, REPORT = LABEL + "kernel-host", LABEL + "report"
 FIND_PYTHON = (
     "for p in /opt/kernel/bin/python python3 python; do"
     ' command -v "$p" >/dev/null && exec "$p" -I {script}; done; exit 127'
@@ -44,7 +48,7 @@ class Fitted(Struct, frozen=True):
     """What the image asks to have imported before a kernel is forked."""
 
 
-async def fit(engine: Engine, image: str, code: Path) -> Fitted:
+async def fit(engine: Engine, image: str, code: Path, owner: str) -> Fitted:
     """The fitted image of an image, made first if it is not there. Raises ConfigurationError."""
     try:
         found = await engine.call(engine.api.inspect_image, image)
@@ -54,19 +58,19 @@ async def fit(engine: Engine, image: str, code: Path) -> Fitted:
             "Pull it, or build it with 'interpreter images build'.",
         ) from None
     preload = ((found["Config"] or {}).get("Labels") or {}).get(PRELOAD_LABEL, "").split()
-    name = f"{found['Id'].rpartition(':')[2][:12]}-{code.name.rpartition('-')[2]}"
-    tag = f"{REPOSITORY}:{name}"
     try:
-        fitted = await engine.call(engine.api.inspect_image, tag)
-        report = msgspec.json.decode(fitted["Config"]["Labels"][REPORT], type=Report)
-        return Fitted(fitted["Id"], report, preload)
-    except (ImageNotFound, msgspec.MsgspecError, KeyError, TypeError):
-        pass
-    try:
-        report, id = await engine.call(_fit, engine.api, found["Id"], image, code, name)
+        report, id = await engine.call(_find_or_fit, engine.api, found["Id"], image, code, owner)
     except DockerException as e:
         raise ConfigurationError(f"The image '{image}' cannot be used: {explain(e)}") from None
     return Fitted(id, report, preload)
+
+
+async def forget_others(engine: Engine, owner: str, kept: Iterable[Fitted]) -> None:
+    """Takes back the owner's names of all images but these, and so removes those nobody else uses.
+
+    An image that a container is made from stays, name and all, until a later start.
+    """
+    await engine.call(_forget_others, engine.api, owner, {fitted.image for fitted in kept})
 
 
 async def check(engine: Engine, image: str, code: Path) -> Report:
@@ -79,22 +83,48 @@ async def check(engine: Engine, image: str, code: Path) -> Report:
         raise ConfigurationError(f"The image '{image}' cannot be used: {explain(e)}") from None
 
 
-def _fit(api: Any, id: str, image: str, code: Path, name: str) -> tuple[Report, str]:
+def _find_or_fit(api: Any, of: str, image: str, code: Path, owner: str) -> tuple[Report, str]:
+    name = f"{of.rpartition(':')[2][:12]}-{code.name.rpartition('-')[2]}-{owner}"
+    labels = {"label": [f"{OF_ID}={of}", f"{HOST}={code.name}"]}
+    for found in api.images(REPOSITORY, filters=labels):
+        with contextlib.suppress(ImageNotFound, msgspec.MsgspecError, KeyError):
+            report = msgspec.json.decode(found["Labels"][REPORT], type=Report)
+            api.tag(found["Id"], REPOSITORY, name)
+            return report, found["Id"]
     made: list[str] = []
 
     def commit(container: str, report: Report) -> None:
-        labels = {OF: image, HOST: code.name, REPORT: msgspec.json.encode(report).decode()}
+        labels = {OF: image, OF_ID: of, HOST: code.name, REPORT: msgspec.json.encode(report).decode()}
         config = {"Labels": labels, "User": "1000:1000", "WorkingDir": "/workspace"}
         config |= {"Entrypoint": [], "Cmd": ["true"], "Volumes": {}}
         made.append(api.commit(container, REPOSITORY, name, conf=config)["Id"])
 
-    report = _run(api, id, code, commit)
+    report = _run(api, of, code, commit)
     if report.problems:
         raise ConfigurationError(
             f"The image '{image}' cannot be used: {'; '.join(report.problems)}.",
             f"'interpreter images check {image}' tells more.",
         )
     return report, made[0]
+
+
+def _forget_others(api: Any, owner: str, kept: set[str]) -> None:
+    for image in api.images(REPOSITORY):
+        for tag in image["RepoTags"] or ():
+            if (
+                tag.startswith(f"{REPOSITORY}:")
+                and tag.endswith(f"-{owner}")
+                and image["Id"] not in kept
+            ):
+                _forget(api, tag, image.get("Labels") or {})
+
+
+def _forget(api: Any, tag: str, labels: dict[str, str]) -> None:
+    # Without what it was made from, which may be somebody's who has it under no name.
+    with contextlib.suppress(APIError):
+        api.remove_image(tag, noprune=True)
+        if labels.get(OF, "").partition(":")[0].partition("/")[0] == "interpreter":
+            remove_replaced(api, labels.get(OF_ID))
 
 
 def _run(api: Any, image: str, code: Path, then: Any) -> Report:

@@ -95,7 +95,7 @@ def build(client: Any, name: str, base: str, report: Report, root: Path | None =
             )
             steps.follow(name, answers)
         client.tag(f"{repository}:{__version__}", repository, "latest")
-        _remove_replaced(client, before)
+        remove_replaced(client, before)
         made = _id(client, f"{repository}:latest")
         return next(image for image in listed(client) if image.id == made)
     # An engine that goes away meanwhile is an OSError of the connection.
@@ -142,7 +142,7 @@ def _id(client: Any, image: str) -> str | None:
         return None
 
 
-def _remove_replaced(client: Any, id: str | None) -> None:
+def remove_replaced(client: Any, id: str | None) -> None:
     """Removes an image that has lost its last tag to the new one, unless sandboxes still run it."""
     with contextlib.suppress(APIError):
         if id is not None and not client.inspect_image(id)["RepoTags"]:

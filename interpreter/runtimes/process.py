@@ -51,6 +51,17 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+def first_to_go(process: Identity) -> None:
+    """Has the kernel end this process before others when memory runs out, as far as that is allowed.
+
+    For gVisor, whose first process is all of a sandbox: without one of the others it may not go on,
+    nor end.
+    """
+    with contextlib.suppress(OSError), open(f"/proc/{process.pid}/oom_score_adj", "w") as file:
+        if alive(process):
+            file.write("1000")
+
+
 def parse_stat(line: str) -> Stat:
     """Reads the line; the command's name in it may hold spaces and parentheses."""
     head, _, tail = line.rpartition(")")
@@ -149,6 +160,13 @@ def descriptor(process: Identity) -> Iterator[int | None]:
         yield fd if alive(process) else None
     finally:
         os.close(fd)
+
+
+def send(process: Identity, number: signal.Signals) -> None:
+    """Signals this very process, if it is still there."""
+    with descriptor(process) as fd, contextlib.suppress(ProcessLookupError):
+        if fd is not None:
+            signal.pidfd_send_signal(fd, number)
 
 
 async def gone(process: Identity) -> None:

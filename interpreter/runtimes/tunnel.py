@@ -40,12 +40,15 @@ class Tunnel:
             raise ConfigurationError(f"{host} needs the program ssh, which is not installed.")
         tunnel = cls(host, tempfile.mkdtemp(prefix="interpreter-ssh-"))
         try:
-            async with asyncio.timeout(START_SECONDS):
-                await tunnel._start()
-        except (OSError, TimeoutError) as e:
+            await tunnel._start()
+        except BaseException as e:
             await tunnel.close()
-            reason = str(e) or "it took too long"
-            raise ConfigurationError(f"There is no way to {host}: {reason}") from None
+            if not isinstance(e, OSError):
+                raise
+            raise ConfigurationError(
+                f"The Docker engine's machine cannot be reached by SSH at {host}: {e}",
+                "'ssh' must get there by itself: with a key that needs no password, and a known host.",
+            ) from None
         tunnel._keeper = asyncio.create_task(tunnel._keep())
         return tunnel
 
@@ -75,13 +78,23 @@ class Tunnel:
         )
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        if await self._process.stdout.readline() != b"ready\n":
-            said = (await self._process.stderr.read(2000)).decode(errors="replace").strip()
-            raise OSError(said or "ssh ended")
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                if await self._process.stdout.readline() == b"ready\n":
+                    return
+                said = (await self._process.stderr.read(2000)).decode(errors="replace").split("\n")
+        except TimeoutError:
+            said = ["it takes too long"]
+        await self._end()
+        raise OSError(" ".join(line.strip() for line in said if line.strip())[-500:] or "ssh ended")
 
     async def _keep(self) -> None:
         while True:
             assert self._process is not None
+            assert self._process.stderr is not None
+            # It complains there of every connection while the engine is down, and must not block.
+            while await self._process.stderr.read(4096):
+                pass
             await self._process.wait()
             while True:
                 try:
@@ -90,12 +103,15 @@ class Tunnel:
                 except OSError:
                     await asyncio.sleep(RETRY_SECONDS)  # the network is not back yet
 
-    async def close(self) -> None:
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+    async def _end(self) -> None:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
+
+    async def close(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        await self._end()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)

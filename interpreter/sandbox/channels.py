@@ -17,6 +17,8 @@ from interpreter.sandbox.zmtp import SUBSCRIBE_TO_ALL, Peer, ProtocolError, enco
 
 NAMES = ("shell", "iopub", "stdin", "control")
 _PORTS = {"shell": 1, "iopub": 2, "stdin": 3, "hb": 4, "control": 5}
+TARGET = "interrupted"
+"""Beside the connection file: the id of the cell that an interrupt is meant for."""
 CHUNK = 256 * 1024
 CONNECT_SECONDS = 0.1
 """On a loopback interface; a unix socket answers at once."""
@@ -131,6 +133,13 @@ class Channels:
                 self._channels[name] = Channel(socket.AF_INET, (ip, ports[name]), peer)
         self._channels["iopub"].send([SUBSCRIBE_TO_ALL])
 
+    def name_target(self, cell: str) -> None:
+        """Tells the kernel which cell the signal is meant for that it is about to get."""
+        new = os.path.join(self._directory, f".{TARGET}")
+        with open(new, "w") as file:
+            file.write(cell)
+        os.replace(new, os.path.join(self._directory, TARGET))
+
     def __getitem__(self, name: str) -> Channel:
         return self._channels[name]
 
@@ -163,3 +172,8 @@ def free_ports() -> dict[str, int]:
             name: stack.enter_context(socket.create_server(("127.0.0.1", 0))) for name in _PORTS
         }
         return {name: listener.getsockname()[1] for name, listener in listeners.items()}
+
+
+def says_idle(parts: list[bytes]) -> bool:
+    """A guess at what an IOPub message says, good enough to know whether to hurry."""
+    return len(parts[-1]) < 100 and b'"idle"' in parts[-1]

@@ -5,7 +5,8 @@ of the sandbox, where nothing can take its place, and this process inherits it o
 over once. Where nothing of the gateway's machine can be reached, the container's own stdin and
 stdout carry the link. They have no beginning and no end that this process could see, and half
 of a frame may be left in them by a gateway that was killed. So each connection begins with a
-key that only the two ends know: what comes before it is dropped.
+key that only the two ends know, and with bytes that are new for each connection and are sent back:
+what comes before them is dropped, also an answer to a connection that broke meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import socket
 from interpreter.sandbox.settings import Settings
 
 CHUNK = 256 * 1024
+NONCE = 16
+"""Bytes after the key that tell one connection from the next."""
 
 
 class Connection:
@@ -85,8 +88,13 @@ class StdioDoor:
         if at < 0:
             self._tail = whole[-(len(self._key) - 1) :]
             return data, None
+        begin = at + len(self._key) + NONCE
+        if len(whole) < begin:
+            # Half of what begins a connection ends the one before it.
+            self._tail = whole[at:]
+            return b"", None
         self._tail = b""
-        return whole[at + len(self._key) :], _Stdio(0, 1, self._key)
+        return whole[begin:], _Stdio(0, 1, whole[at:begin])
 
 
 class _Stdio(Connection):

@@ -1,9 +1,10 @@
 """The kernel host: one loop between the link and the kernels.
 
-It relays the channels of its kernels over the link without looking into messages, starts
-kernels from its zygote, passes signals on, and tells how a kernel ended after everything that
-kernel had sent. It keeps what the gateway has not acknowledged, and when that is too much it
-stops reading, so that the kernel waits. It goes on when the gateway is away.
+It relays the channels of its kernels over the link without looking into what they say, starts
+kernels from its zygote, marks each with the cell it is given, passes signals on, and tells how a
+kernel ended after everything that kernel had sent. It keeps what the gateway has not acknowledged,
+and when that is too much it stops reading, so that the kernel waits. It goes on when the gateway
+is away.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from typing import Any
 
 from interpreter.link.frames import FrameError
 from interpreter.link.wire import CONTROL, Event, Message, Opened, Oversized
-from interpreter.sandbox.channels import NAMES
+from interpreter.sandbox.census import Census
+from interpreter.sandbox.channels import NAMES, says_idle
 from interpreter.sandbox.doors import open_door
+from interpreter.sandbox.endings import Endings
 from interpreter.sandbox.kernels import Kernel, Launcher
 from interpreter.sandbox.reactor import READ, WRITE, Reactor
 from interpreter.sandbox.settings import Settings
@@ -49,7 +52,14 @@ class Host:
         self._kernels: dict[str, Kernel] = {}
         self._streams: dict[int, tuple[str, str]] = {}
         """Link stream → kernel name and channel."""
-        self._commands = {"start": self._start_kernel, "signal": self._signal_kernel}
+        self._census = Census(self._kernels)
+        self._endings = Endings(self._census, self._kernels, self._uplink.answer)
+        self._commands = {
+            "start": self._start_kernel,
+            "signal": self._signal_kernel,
+            "processes": self._endings.report,
+            "end": self._endings.end,
+        }
 
     def run(self) -> None:
         libc = ctypes.CDLL(None)
@@ -59,7 +69,7 @@ class Host:
         with contextlib.suppress(OSError):
             # Work that does not interrupt the gateway's when there are more sandboxes than cores.
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-        self._launcher = Launcher(self._settings)
+        self._launch()
         children, wakeup = socket.socketpair()
         for end in (children, wakeup):
             end.setblocking(False)
@@ -68,7 +78,6 @@ class Host:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._children = children
         self._reactor.watch(children.fileno(), self._reap)
-        self._reactor.watch(self._launcher.channel.fileno(), self._launched)
         while True:
             self._reactor.turn(self._patience())
             for kernel in list(self._kernels.values()):
@@ -78,6 +87,7 @@ class Host:
                     self._connect(kernel)
                 else:
                     self._resume(kernel)
+            self._endings.step()
             if self._uplink.patience == 0.0:
                 for kernel in self._kernels.values():
                     self._wake(kernel)
@@ -86,7 +96,7 @@ class Host:
     def _patience(self) -> float | None:
         """How long to wait for something to happen."""
         kernels = self._kernels.values()
-        longest = self._uplink.patience
+        longest = min(self._uplink.patience, self._endings.patience)
         if any(kernel.status is not None for kernel in kernels):
             longest = min(longest, DYING_POLL)
         if any(not kernel.channels.connected for kernel in kernels):
@@ -128,6 +138,7 @@ class Host:
         kernel = Kernel(name, streams, self._settings)
         self._kernels[name] = kernel
         kernel.start_command = command
+        kernel.variables = command.get("env", {})
         if self._settings.argv is None:
             if not self._launcher.fork(kernel):
                 # The zygote was killed: a new one takes its place.
@@ -135,14 +146,19 @@ class Host:
                 self._launcher.fork(kernel)
         else:
             self._launcher.spawn(kernel)
+            self._census.started(kernel)
             self._uplink.answer(command, pid=kernel.pid)
         self._reactor.watch(kernel.stderr, kernel.read_stderr)
+
+    def _launch(self) -> None:
+        self._launcher = Launcher(self._settings)
+        self._census.zygote = self._launcher.zygote
+        self._reactor.watch(self._launcher.channel.fileno(), self._launched)
 
     def _renew_launcher(self) -> None:
         self._reactor.forget(self._launcher.channel.fileno())
         self._launcher.close()
-        self._launcher = Launcher(self._settings)
-        self._reactor.watch(self._launcher.channel.fileno(), self._launched)
+        self._launch()
 
     def _launched(self) -> None:
         """The zygote's answer: a kernel runs; or its end."""
@@ -159,19 +175,22 @@ class Host:
         started = self._kernels.get(answer["kernel"])
         if started is not None:
             started.pid = answer["pid"]
+            self._census.started(started)
             failed = answer["preload_failed"]
             self._uplink.answer(started.start_command, pid=started.pid, preload_failed=failed)
 
     def _signal_kernel(self, command: dict[str, Any]) -> None:
         kernel = self._kernels.get(command["kernel"])
-        sent = False
-        if kernel is not None and kernel.pid is not None and kernel.status is None:
-            try:
-                os.killpg(kernel.pid, command["signal"])
-                sent = True
-            except ProcessLookupError:
-                pass
-        self._uplink.answer(command, sent=sent)
+        if kernel is not None and command["signal"] == signal.SIGINT:
+            # Its reply may be here already: then the cell that is meant has ended.
+            self._exchange(kernel, "shell")
+            if kernel.asked == 0:
+                self._uplink.answer(command, sent=False)
+                return
+            if cell := command.get("cell"):
+                with contextlib.suppress(OSError):  # a full disk
+                    kernel.channels.name_target(cell)
+        self._endings.signal_kernel(command)
 
     # -- kernels
 
@@ -190,11 +209,15 @@ class Host:
         self._choose_events(kernel, name)
 
     def _send(self, kernel: Kernel, name: str, parts: list[bytes]) -> None:
+        if name == "shell":
+            self._census.passing(kernel, parts)
         channel = kernel.channels[name]
         channel.send(parts)
         if channel.waits_to_send:
             self._choose_events(kernel, name)
         if name == "shell":
+            kernel.asked += 1
+            kernel.idle = kernel.replied = False
             self._rest(kernel)
 
     def _rest(self, kernel: Kernel) -> None:
@@ -232,13 +255,20 @@ class Host:
                 self._uplink.send(stream, parts)
                 if name == "iopub":
                     kernel.idle = says_idle(parts)
-            # A cell has ended when it is idle and its reply is there, in either order.
-            if kernel.idle or name in ("stdin", "control"):
+                elif name == "shell":
+                    kernel.asked = max(0, kernel.asked - 1)
+                    kernel.replied = True
+            # A cell has ended when it is idle and its reply is there, in either order. ipykernel
+            # sends from another thread what it shows, and mostly the reply overtakes all of it.
+            if kernel.idle and kernel.replied:
+                kernel.replied = False
+                self._uplink.flush_soon()
+            elif name in ("stdin", "control"):
                 self._uplink.flush_soon()
             elif name == "shell":
                 kernel.resting = False
                 self._choose_events(kernel, "iopub")
-            elif not channel.halfway and self._uplink.patience:
+            elif not kernel.replied and not channel.halfway and self._uplink.patience:
                 self._rest(kernel)
         kernel.stalled.add(name)
 
@@ -275,8 +305,9 @@ class Host:
         for name in NAMES:
             kernel.stalled.discard(name)
             self._exchange(kernel, name)
+        kernel.childless = kernel.childless or self._endings.end_rest_of(kernel)
         late = time.monotonic() - kernel.ended_at > DRAIN_SECONDS
-        if kernel.stalled or not (kernel.channels.drained or late):
+        if kernel.stalled or not ((kernel.channels.drained and kernel.childless) or late):
             return
         for name in NAMES:
             sock = kernel.channels[name].socket
@@ -289,8 +320,3 @@ class Host:
             self._wire.close(stream, kernel.exit_report())
         kernel.close()
         self._uplink.flush_soon()
-
-
-def says_idle(parts: list[bytes]) -> bool:
-    """A guess at what an IOPub message says, good enough to know whether to hurry."""
-    return len(parts[-1]) < 100 and b'"idle"' in parts[-1]

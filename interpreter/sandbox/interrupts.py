@@ -3,13 +3,16 @@
 ipykernel lets SIGINT raise KeyboardInterrupt anywhere while it handles a request. Where that is
 between its own lines the request gets no reply, and where the request has not quite begun the
 interrupt is lost. Here the signal raises only inside the cell's code; one that comes a moment too
-early waits for the cell to begin.
+early waits for the cell to begin, and one that comes too late is forgotten: the next cell has done
+nothing. To tell late from early, the kernel host leaves the id of the cell that is meant in a file
+before it sends the signal. A signal without that is from someone else, and meant for whatever runs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -21,22 +24,56 @@ from ipykernel.zmqshell import ZMQInteractiveShell
 EARLY_SECONDS = 2.0
 """How long an interrupt waits for the cell it was meant for."""
 
+target_file = ""
+"""Where the id of the cell that is to be interrupted is left; beside the connection file."""
+_cell = ""
+"""The id of the cell that was begun last."""
 _in_cell = False
-_early: float | None = None
+_early: tuple[float, str | None] | None = None
+"""When an interrupt came too early, and for which cell."""
+_over = False
+"""Whether the cell that is being handled has ended, and only its reply is still to be sent."""
 
 
 def _came_early() -> bool:
     """Whether an interrupt was sent for the cell that begins now."""
     global _early
-    at, _early = _early, None
-    return at is not None and time.monotonic() - at < EARLY_SECONDS
+    early, _early = _early, None
+    if early is None:
+        return False
+    at, meant = early
+    return meant in (None, _cell) and time.monotonic() - at < EARLY_SECONDS
+
+
+def _take_target() -> str | None:
+    """The cell that the kernel host means; None when it was not the kernel host."""
+    try:
+        with open(target_file) as file:
+            meant = file.read()
+        os.unlink(target_file)
+    except OSError:
+        return None
+    return meant
 
 
 def on_sigint(number: int, frame: Any) -> None:
     global _early
-    if _in_cell:
+    meant = _take_target()
+    if not _in_cell:
+        if not _over:
+            _early = time.monotonic(), meant
+    elif meant in (None, _cell):
         raise KeyboardInterrupt
-    _early = time.monotonic()
+
+
+def _end_of_cell() -> None:
+    global _early, _over
+    _early, _over = None, True
+
+
+def _end_of_request() -> None:
+    global _over
+    _over = False
 
 
 @contextlib.contextmanager
@@ -72,6 +109,8 @@ class InterruptibleShell(ZMQInteractiveShell):
                     trigger(event, *args, **kwargs)
             else:
                 trigger(event, *args, **kwargs)
+            if event == "post_run_cell":
+                _end_of_cell()
 
         self.events.trigger = trigger_interruptibly  # type: ignore[method-assign]
 
@@ -81,11 +120,16 @@ class InterruptibleKernel(IPythonKernel):
 
     shell_class = InterruptibleShell
 
+    async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        global _cell
+        _cell = parent["header"]["msg_id"]
+        await super().execute_request(stream, ident, parent)
+
     def pre_handler_hook(self) -> None:
         signal.signal(signal.SIGINT, on_sigint)
 
     def post_handler_hook(self) -> None:
-        """Nothing to undo."""
+        _end_of_request()
 
     @contextlib.contextmanager
     def _cancel_on_sigint(self, future: asyncio.Future[Any]) -> Iterator[None]:

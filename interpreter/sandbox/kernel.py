@@ -20,6 +20,7 @@ from ipykernel.kernelapp import IPKernelApp
 from traitlets.config import Config
 
 from interpreter.sandbox import interrupts, outstream, threads
+from interpreter.sandbox.channels import TARGET
 
 IOPUB_QUEUE = 8
 """Messages the IOPub socket holds before it blocks; each is bounded by `outstream.PIECE`."""
@@ -60,6 +61,7 @@ def run(connection_file: str, workspace: str, stderr: int) -> None:
         sys.modules["numpy"].random.seed()
     iostream.PIPE_BUFFER_SIZE = 64 * 1024
 
+    interrupts.target_file = os.path.join(os.path.dirname(connection_file), TARGET)
     config = Config()
     config.IPKernelApp.connection_file = connection_file
     config.IPKernelApp.outstream_class = "interpreter.sandbox.outstream.BoundedOutStream"

@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from interpreter.sandbox.channels import Channels
+from interpreter.sandbox.proc import Process
 from interpreter.sandbox.settings import Settings
 
 STDERR_KEPT = 8 * 1024
@@ -26,7 +27,17 @@ class Kernel:
         self.name = name
         self.streams = streams
         self.start_command: dict[str, Any] = {}
+        self.variables: dict[str, str] = {}
+        """Environment variables that only this kernel has."""
+        self.forked = settings.argv is None
+        """Whether it is a fork of the zygote; else it was started by a command of its own."""
         self.pid: int | None = None
+        self.helpers: list[Process] | None = None
+        """Its other processes when its first cell came: a command may start the kernel proper."""
+        self.number = 0
+        """The mark of its running or last cell."""
+        self.childless = False
+        """Whether nothing is left of what it started, now that it has ended."""
         self.status: int | None = None
         self.ended_at = 0.0
         self.attempts = 0
@@ -34,8 +45,12 @@ class Kernel:
         """Channels that are not read because the gateway has too much to acknowledge."""
         self.resting = False
         """Whether its output is left to gather for a moment."""
+        self.asked = 0
+        """Requests on the shell channel that it has not replied to."""
         self.idle = False
         """Whether the last thing it said of itself is that it is idle."""
+        self.replied = False
+        """Whether it has replied to something and has yet to say that it is idle."""
         directory = os.path.join(settings.scratch, f".k{streams['shell']}")
         self.channels = Channels(directory, settings.transport)
         self.stderr, self.stderr_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -79,16 +94,22 @@ class Launcher:
         self._settings = settings
         self.environment = kernel_environment(settings)
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._unused: socket.socket | None = None
         self.alive = True
+        self.zygote: int | None = None
         if settings.argv is not None:
+            # No zygote: its end stays here, or the channel would for ever say that it is gone.
+            self._unused = theirs
             return
         environment = self.environment | {"PYTHONPATH": payload_path()}
-        subprocess.Popen(
+        zygote = subprocess.Popen(
             [sys.executable, "-P", "-m", "interpreter.sandbox.zygote", str(theirs.fileno()),
              json.dumps(settings.preload)],
             pass_fds=[theirs.fileno()], env=environment, cwd=settings.workspace,
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
+        self.zygote = zygote.pid
+        zygote.returncode = 0  # the host reaps all its children itself
         theirs.close()
 
     def fork(self, kernel: Kernel) -> bool:
@@ -98,6 +119,8 @@ class Launcher:
             "kernel": kernel.name,
             "connection_file": kernel.channels.connection_file,
             "workspace": self._settings.workspace,
+            "env": kernel.variables,
+            "hurry": kernel.start_command.get("hurry", True),
         }
         try:
             socket.send_fds(self.channel, [json.dumps(request).encode()], [kernel.stderr_end])
@@ -111,7 +134,8 @@ class Launcher:
         file = kernel.channels.connection_file
         argv = [argument.replace("{connection_file}", file) for argument in self._settings.argv]
         process = subprocess.Popen(
-            argv, cwd=self._settings.workspace, env=self.environment, start_new_session=True,
+            argv, cwd=self._settings.workspace, env=self.environment | kernel.variables,
+            start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=kernel.stderr_end, stderr=kernel.stderr_end,
         )  # fmt: skip
         kernel.pid = process.pid
@@ -131,6 +155,8 @@ class Launcher:
 
     def close(self) -> None:
         self.channel.close()
+        if self._unused is not None:
+            self._unused.close()
 
 
 def payload_path() -> str:

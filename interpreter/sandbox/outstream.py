@@ -8,10 +8,16 @@ its output is taken waits for it.
 
 from __future__ import annotations
 
+import array
+import fcntl
 import os
+import select
+import sys
+import termios
 import threading
 from typing import Any
 
+from ipykernel import iostream
 from ipykernel.iostream import OutStream
 
 PIECE = 1024 * 1024
@@ -28,6 +34,10 @@ class BoundedOutStream(OutStream):
     _sending = False
     _last_key: tuple[Any, frozenset[Any]] = (None, frozenset())
     _previous: threading.Event | None = None
+
+    def _setup_stream_redirects(self, name: str) -> None:
+        self._pipe_lock = threading.RLock()
+        super()._setup_stream_redirects(name)
 
     def write(self, string: str) -> int | None:  # type: ignore[override]
         if not isinstance(string, str) or self.echo is not None or self.in_child:
@@ -49,8 +59,30 @@ class BoundedOutStream(OutStream):
 
         ipykernel flushes four times a cell, and each time would take a turn of the sending thread.
         """
+        if self._fid is not None and not self.in_child:
+            self._read_pipe()
         if self._buffers or self._sending or self.echo is not None or self.in_child:
             super().flush()
+
+    def _watch_pipe_fd(self) -> None:
+        """What child processes and C code print comes through a pipe, which this thread reads."""
+        assert self._fid is not None
+        poll = select.poll()
+        poll.register(self._fid, select.POLLIN)
+        try:
+            while self._should_watch and poll.poll():
+                self._read_pipe()
+        except Exception:
+            self._exc = sys.exc_info()
+
+    def _read_pipe(self) -> None:
+        """Takes what is in the pipe now. Also done when a cell ends: what its children printed before
+        is its output, whether or not the thread has come to it."""
+        with self._pipe_lock:
+            while self._should_watch and self._fid is not None and _waiting(self._fid):
+                data = os.read(self._fid, iostream.PIPE_BUFFER_SIZE)
+                self.write(data.decode(errors="replace"))
+                os.write(self._original_stdstream_copy, data)
 
     def _flush(self) -> None:
         self._sending = True
@@ -94,6 +126,13 @@ class BoundedOutStream(OutStream):
         if previous is not None:
             while not previous.wait(1.0) and thread.thread.is_alive():
                 pass
+
+
+def _waiting(fd: int) -> int:
+    """How many bytes are in a pipe."""
+    number = array.array("i", [0])
+    fcntl.ioctl(fd, termios.FIONREAD, number)
+    return number[0]
 
 
 def watch_forks() -> None:

@@ -14,6 +14,7 @@ class Reactor:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._callbacks: dict[int, Callable[[], None]] = {}
+        self._events: dict[int, int] = {}
 
     def watch(self, fd: int, on_ready: Callable[[], None], events: int = READ) -> None:
         """Calls back when one of the events is there; without any, the descriptor is let go.
@@ -22,15 +23,17 @@ class Reactor:
         """
         if not events:
             self.forget(fd)
-        elif fd in self._callbacks:
-            self._epoll.modify(fd, events)
-        else:
-            self._callbacks[fd] = on_ready
+        elif fd not in self._callbacks:
+            self._callbacks[fd], self._events[fd] = on_ready, events
             self._epoll.register(fd, events)
+        elif self._events[fd] != events:
+            self._events[fd] = events
+            self._epoll.modify(fd, events)
 
     def forget(self, fd: int) -> None:
         """Does nothing for a descriptor that is not waited for."""
         if self._callbacks.pop(fd, None) is not None:
+            del self._events[fd]
             self._epoll.unregister(fd)
 
     def turn(self, seconds: float | None) -> None:

@@ -37,6 +37,7 @@ class Uplink:
         self._connection: Connection | None = None
         self._unsent = memoryview(b"")
         self._waits_to_send = False
+        self._hung_up = False
         self._flush_at = math.inf
         self._held = 0
         on_ready = self._accept if isinstance(door, SocketDoor) else self._read_stdin
@@ -129,6 +130,7 @@ class Uplink:
 
     def _begin(self, connection: Connection) -> None:
         self._disconnect()
+        self._hung_up = False
         self._connection = connection
         self._unsent = memoryview(connection.key)
         self.wire.connect()
@@ -143,7 +145,7 @@ class Uplink:
                 break
 
     def _receive(self, data: bytes) -> None:
-        if self._connection is None:
+        if self._connection is None or self._hung_up:
             return
         try:
             for event in self.wire.receive(data):
@@ -151,10 +153,20 @@ class Uplink:
                     self._handle(event)
                     self.wire.handled(event.number)
         except FrameError:
+            self._hang_up()
+            return
+        if self._held == 0 and self.wire.has_output:
+            self.flush_soon()  # what the wire itself has to say
+
+    def _hang_up(self) -> None:
+        """What comes in makes no sense: an earlier connection may still have had something to say."""
+        if isinstance(self._door, SocketDoor):
             self._disconnect()
             return
-        if self._held == 0:
-            self.flush_soon()  # what the wire itself has to say
+        # The gateway does not see an end here, and would wait for ever: it is told.
+        self._hung_up = True
+        self._unsent = memoryview(bytes(self._unsent) + self.wire.hang_up())
+        self.flush_soon()
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

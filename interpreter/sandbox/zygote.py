@@ -12,6 +12,7 @@ import gc
 import importlib
 import json
 import os
+import select
 import socket
 import sys
 
@@ -23,41 +24,47 @@ ALWAYS = (
     "ipykernel.inprocess",
     "IPython.core.completerlib",
     "IPython.core.magics",
-    "matplotlib_inline.backend_inline",
     "interpreter.sandbox.interrupts",
     "interpreter.sandbox.outstream",
     "interpreter.sandbox.kernel",
 )
 PACKET = 64 * 1024
+MOMENT_SECONDS = 2.0
 
 
 def preload(modules: list[str]) -> list[str]:
-    """Imports everything a kernel needs; what fails is named, and left to the cell that needs it."""
+    """Imports modules; those that fail are named, and left to the cell that needs them."""
     failed = []
-    for name in (*ALWAYS, *modules):
+    for name in modules:
         try:
             importlib.import_module(name)
         except Exception as e:
-            if name in modules:
-                failed.append(f"{name}: {type(e).__name__}: {e}")
+            failed.append(f"{name}: {type(e).__name__}: {e}")
     return failed
 
 
 def serve(channel: socket.socket, modules: list[str], payload: str) -> None:
     """Forks kernels until the kernel host is gone.
 
-    `payload` is where the kernel host's own modules came from; cells have no use for it.
+    Whoever is in a hurry gets a kernel without what is preloaded, if that is not done yet; it is done
+    later, when nobody wants anything for a moment. `payload` is where the kernel host's own modules
+    came from; cells have no use for it.
     """
-    failed = preload(modules)
+    preload([*ALWAYS])
     if payload in sys.path:
         sys.path.remove(payload)
-    gc.collect()
-    gc.freeze()
+    failed: list[str] | None = None
+    moment: float | None = None
     while True:
+        if failed is None and not select.select([channel], [], [], moment)[0]:
+            failed = _load(modules)
         packet, descriptors, _, _ = socket.recv_fds(channel, PACKET, 1)
         if not packet:
             return
         request = json.loads(packet)
+        if failed is None and not request["hurry"]:
+            failed = _load(modules)
+        moment = MOMENT_SECONDS
         child = os.fork()
         if child:
             os.waitpid(child, 0)
@@ -68,10 +75,11 @@ def serve(channel: socket.socket, modules: list[str], payload: str) -> None:
         if os.fork():
             os._exit(0)
         try:
-            answer = {"kernel": request["kernel"], "pid": os.getpid(), "preload_failed": failed}
+            answer = {"kernel": request["kernel"], "pid": os.getpid(), "preload_failed": failed or []}
             channel.send(json.dumps(answer).encode())
             channel.close()
             os.setpgid(0, 0)
+            os.environ.update(request["env"])
             from interpreter.sandbox import kernel
 
             kernel.run(request["connection_file"], request["workspace"], descriptors[0])
@@ -81,6 +89,17 @@ def serve(channel: socket.socket, modules: list[str], payload: str) -> None:
             os.write(descriptors[0], traceback.format_exc().encode())
         finally:
             os._exit(1)
+
+
+def _load(modules: list[str]) -> list[str]:
+    """Imports what kernels are to have loaded, and has it shared by all that are forked later."""
+    failed = preload(modules)
+    # pyplot looks for its way to show things before there is a shell; see `kernel.run`.
+    if "matplotlib.pyplot" in sys.modules:
+        preload(["matplotlib_inline.backend_inline"])
+    gc.collect()
+    gc.freeze()
+    return failed
 
 
 if __name__ == "__main__":

@@ -7,7 +7,31 @@ store.append_events(record.id, rows, received=7)
 await store.close()
 """
 
-from interpreter.store.records import EventRow, SessionRecord, StoreUnavailable
+from interpreter.errors import StoreDamaged, StoreUnavailable
+from interpreter.store.records import EventRow, SessionRecord
+from interpreter.store.repair import Report, repair
+from interpreter.store.statements import (
+    Step,
+    marking_outdated,
+    saving_execution,
+    saving_session,
+    setting_received,
+    unmarking_outdated,
+)
 from interpreter.store.store import Store
 
-__all__ = ["EventRow", "SessionRecord", "Store", "StoreUnavailable"]
+__all__ = [
+    "EventRow",
+    "Report",
+    "SessionRecord",
+    "Step",
+    "Store",
+    "StoreDamaged",
+    "StoreUnavailable",
+    "marking_outdated",
+    "repair",
+    "saving_execution",
+    "saving_session",
+    "setting_received",
+    "unmarking_outdated",
+]

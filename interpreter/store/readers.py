@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from interpreter.store.records import StoreUnavailable
+from interpreter.errors import StoreUnavailable
+from interpreter.store.condition import Condition, is_damage
 from interpreter.store.schema import open_for_reading
 
 T = TypeVar("T")
@@ -23,8 +24,9 @@ T = TypeVar("T")
 class Readers:
     """Runs functions that take a connection, off the event loop."""
 
-    def __init__(self, path: Path, threads: int = 4) -> None:
+    def __init__(self, path: Path, condition: Condition, threads: int = 4) -> None:
         self._path = path
+        self._condition = condition
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="store-reader")
         self._own = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -36,11 +38,18 @@ class Readers:
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, read)
 
     def _run(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
-        if connection is None:
-            connection = self._own.connection = open_for_reading(self._path)
-            self._connections.append(connection)
-        return read(connection)
+        try:
+            connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
+            if connection is None:
+                connection = self._own.connection = open_for_reading(self._path)
+                self._connections.append(connection)
+            return read(connection)
+        except Exception as error:
+            if is_damage(error):
+                raise self._condition.damaged(error) from error
+            if isinstance(error, sqlite3.OperationalError):
+                raise StoreUnavailable(f"The database cannot be read: {error}.") from error
+            raise
 
     async def close(self) -> None:
         """Reads under way are finished first."""

@@ -36,7 +36,7 @@ def step(connection: sqlite3.Connection) -> bool:
 
 
 def _remove_rows(connection: sqlite3.Connection, session: tuple[int]) -> None:
-    for table in ("events", "executions", "displays"):
+    for table in ("events", "executions", "displays", "outdated"):
         some = f"SELECT key FROM {table} WHERE session = ? LIMIT {ROWS_PER_STEP}"
         if connection.execute(f"DELETE FROM {table} WHERE key IN ({some})", session).rowcount:
             return

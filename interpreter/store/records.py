@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interpreter.models import Limits
+from interpreter.models import Limits, OnIdle
 
 
 class EventRow(NamedTuple):
@@ -41,7 +41,13 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What the runtime needs to find the sandbox again; None when there is no sandbox."""
     sandbox_id: str | None = None
     disk_enforced_by: str = "nothing"
-
-
-class StoreUnavailable(Exception):
-    """The store is closed, or was closed while the disk would not take what was waiting."""
+    workspace_id: str | None = None
+    cold_because: str | None = None
+    env: dict[str, str] = {}
+    on_idle: OnIdle = "pause"
+    starts: int = 1
+    """How many sandboxes it has had."""
+    started_tick: float = 0.0
+    """When its sandbox was started, on the clock that only a reboot sets back."""
+    contexts: dict[str, datetime] = {}
+    """Its kernels by name, and when each was made."""

@@ -73,6 +73,14 @@ MIGRATIONS: Sequence[Migration] = (
         "CREATE INDEX audit_of_session ON audit (session_id, key)",
         "CREATE TABLE discarded (session INTEGER PRIMARY KEY)",
     ),
+    (
+        """CREATE TABLE outdated (
+            key INTEGER PRIMARY KEY,
+            session INTEGER NOT NULL,
+            execution_id TEXT NOT NULL,
+            UNIQUE (session, execution_id)
+        )""",
+    ),
 )
 
 
@@ -136,6 +144,11 @@ def open_for_writing(path: Path, migrations: Sequence[Migration] = MIGRATIONS) -
             connection.close()
             raise
     except (OSError, sqlite3.Error) as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            raise ConfigurationError(
+                f"The database {path} cannot be used: there is no space left for it.",
+                "Free some space and start again. Sessions that run go on meanwhile.",
+            ) from error
         raise ConfigurationError(f"The database {path} cannot be used: {error}.", HINT) from error
     return connection
 

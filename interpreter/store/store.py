@@ -21,33 +21,34 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from interpreter.errors import StoreUnavailable
 from interpreter.models import Execution
+from interpreter.store.condition import Condition
+from interpreter.store.examination import examine, journal_of, note_use
+from interpreter.store.journal import Entry, Journal
 from interpreter.store.readers import Readers
 from interpreter.store.records import EventRow, SessionRecord
 from interpreter.store.schema import open_for_writing
-from interpreter.store.writer import Step, Writer
+from interpreter.store.statements import (
+    APPEND_EVENT,
+    AUDIT,
+    DELETE_SESSION,
+    DISCARD_ROWS,
+    RAISE_RECEIVED,
+    SAVE_DISPLAY,
+    SESSION,
+    Step,
+    saving_execution,
+    saving_session,
+    setting_received,
+)
+from interpreter.store.writer import Writer
 
 T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
 _decode_session = msgspec.json.Decoder(SessionRecord).decode
 _decode_execution = msgspec.json.Decoder(Execution).decode
-
-SESSION = "(SELECT key FROM sessions WHERE id = ?)"
-
-SAVE_SESSION = """INSERT INTO sessions (id, record) VALUES (?, ?)
-    ON CONFLICT (id) DO UPDATE SET record = excluded.record"""
-DISCARD_ROWS = "INSERT INTO discarded SELECT key FROM sessions WHERE id = ?"
-DELETE_SESSION = "DELETE FROM sessions WHERE id = ?"
-SAVE_EXECUTION = f"""INSERT INTO executions (session, id, status, record) VALUES ({SESSION}, ?, ?, ?)
-    ON CONFLICT (session, id) DO UPDATE SET status = excluded.status, record = excluded.record"""
-APPEND_EVENT = f"""INSERT INTO events (session, seq, type, execution_id, data)
-    VALUES ({SESSION}, ?, ?, ?, ?)"""
-RAISE_RECEIVED = "UPDATE sessions SET received = max(received, ?) WHERE id = ?"
-SET_RECEIVED = "UPDATE sessions SET received = ? WHERE id = ?"
-SAVE_DISPLAY = f"""INSERT INTO displays (session, display_id, execution_id) VALUES ({SESSION}, ?, ?)
-    ON CONFLICT DO NOTHING"""
-AUDIT = "INSERT INTO audit (time, action, session_id, detail) VALUES (?, ?, ?, ?)"
 
 AUDIT_LOG = "SELECT time, action, session_id, detail FROM audit"
 EXECUTIONS = f"SELECT record FROM executions WHERE session = {SESSION}"
@@ -56,21 +57,29 @@ EXECUTIONS = f"SELECT record FROM executions WHERE session = {SESSION}"
 class Store:
     """One SQLite file. Made with `open`, and closed with `close`."""
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
+    def __init__(self, writer: Writer, readers: Readers, journal: Journal, condition: Condition) -> None:
+        self.condition = condition
+        """Whether the database can be used, and why not."""
         self._writer = writer
         self._readers = readers
+        self._journal = journal
 
     @classmethod
     async def open(cls, path: Path) -> Store:
-        """Creates or migrates the file; `ConfigurationError` if it cannot be used."""
+        """Creates or migrates the file; `ConfigurationError` if it cannot be used or is damaged."""
+        await asyncio.to_thread(examine, path)
         connection = await asyncio.to_thread(open_for_writing, path)
-        return cls(Writer(connection), Readers(path))
+        await asyncio.to_thread(note_use, path)
+        journal = await asyncio.to_thread(Journal, journal_of(path))
+        condition = Condition()
+        return cls(Writer(connection, condition), Readers(path, condition), journal, condition)
 
     async def close(self) -> None:
         """Everything queued is committed first."""
         # The writer goes last: whoever closes last folds the write-ahead log into the file.
         await self._readers.close()
         await self._writer.close()
+        self._journal.close()
 
     def hurry(self) -> None:
         """Has everything written so far committed now rather than in a moment."""
@@ -78,7 +87,7 @@ class Store:
 
     def save_session(self, record: SessionRecord) -> asyncio.Future[None]:
         """Inserts it, or replaces everything but `received`."""
-        return self._writer.submit("save_session", (SAVE_SESSION, [(record.id, _encode(record))]))
+        return self._writer.submit("save_session", saving_session(record))
 
     def delete_session(self, session_id: str) -> asyncio.Future[None]:
         """With its executions, events and displays. What the audit log says of it stays."""
@@ -93,21 +102,44 @@ class Store:
         A caller that has it as JSON already saves the work of encoding it again.
         """
         record = _encode(execution) if encoded is None else encoded
-        row = (execution.session_id, execution.id, execution.status.value, record)
-        return self._writer.submit("save_execution", (SAVE_EXECUTION, [row]), size=len(record))
+        return self._writer.submit(
+            "save_execution", saving_execution(execution, record), size=len(record)
+        )
+
+    def write_down(self, execution: bytes, request: bytes) -> None:
+        """Notes a new execution, given as JSON. A process that is killed before it is saved does not
+        forget it: `journaled` has it then. Its first save is told to `settle`."""
+        self._journal.add(execution, request)
+
+    def settle(self, saved: asyncio.Future[None]) -> None:
+        """Called when an execution that was written down is saved."""
+        if not saved.cancelled() and not isinstance(saved.exception(), StoreUnavailable):
+            self._journal.settle()
+
+    def journaled(self, session_id: str) -> list[Entry]:
+        """The new executions that an earlier process wrote down, saved or not, oldest first."""
+        return [e for e in self._journal.entries if e.execution.session_id == session_id]
 
     def append_events(
-        self, session_id: str, rows: Sequence[EventRow], received: int | None = None
+        self,
+        session_id: str,
+        rows: Sequence[EventRow],
+        received: int | None = None,
+        *,
+        with_them: Sequence[Step] = (),
+        size: int = 0,
     ) -> asyncio.Future[None]:
-        """Together with the link number up to which the sandbox may forget; that only ever grows."""
-        steps: list[Step] = [(APPEND_EVENT, [(session_id, *row) for row in rows])]
+        """Together with the link number up to which the sandbox may forget, which only ever grows, and
+        with what else belongs to the events: all of it is committed, or nothing."""
+        steps: list[Step] = [*with_them, (APPEND_EVENT, [(session_id, *row) for row in rows])]
         if received is not None:
             steps.append((RAISE_RECEIVED, [(received, session_id)]))
-        return self._writer.submit("append_events", *steps, size=sum(len(row.data) for row in rows))
+        size += sum(len(row.data) for row in rows)
+        return self._writer.submit("append_events", *steps, size=size)
 
     def set_received(self, session_id: str, received: int) -> asyncio.Future[None]:
         """To any value: a new sandbox counts from the start."""
-        return self._writer.submit("set_received", (SET_RECEIVED, [(received, session_id)]))
+        return self._writer.submit("set_received", setting_received(session_id, received))
 
     def save_display(self, session_id: str, display_id: str, execution_id: str) -> asyncio.Future[None]:
         """Remembers that the execution shows this display. Saying it twice changes nothing."""
@@ -130,6 +162,14 @@ class Store:
     async def session(self, session_id: str) -> SessionRecord | None:
         query = "SELECT record FROM sessions WHERE id = ?"
         return _only(await self._read(_decode_session, query, session_id))
+
+    async def extent(self) -> dict[str, tuple[int, int]]:
+        """Of every session: the number of its last event, and how many executions it has."""
+        query = """SELECT id,
+            (SELECT coalesce(max(seq), 0) FROM events WHERE events.session = sessions.key),
+            (SELECT count(*) FROM executions WHERE executions.session = sessions.key)
+            FROM sessions"""
+        return {id: (seq, count) for id, seq, count in await self._read(lambda *row: row, query)}
 
     async def received(self, session_id: str) -> int:
         """The link number up to which the sandbox may forget; 0 when there is none."""
@@ -156,6 +196,16 @@ class Store:
     async def execution(self, session_id: str, execution_id: str) -> Execution | None:
         query = f"{EXECUTIONS} AND id = ?"
         return _only(await self._read(_decode_execution, query, session_id, execution_id))
+
+    async def has_execution(self, session_id: str, execution_id: str) -> bool:
+        """Without reading it: it may have much output."""
+        query = f"SELECT 1 FROM executions WHERE session = {SESSION} AND id = ?"
+        return bool(await self._read(int, query, session_id, execution_id))
+
+    async def last_executions(self, session_id: str, count: int) -> list[str]:
+        """The ids of the last ones, oldest first."""
+        query = f"SELECT id FROM executions WHERE session = {SESSION} ORDER BY key DESC LIMIT ?"
+        return (await self._read(str, query, session_id, count))[::-1]
 
     async def unfinished(self, session_id: str) -> list[Execution]:
         """Queued or running, oldest first."""
@@ -206,6 +256,11 @@ class Store:
         for display_id, execution_id in await self._read(lambda *row: row, query, session_id):
             found.setdefault(display_id, []).append(execution_id)
         return found
+
+    async def outdated(self, session_id: str) -> list[str]:
+        """The executions whose outputs changed after they had ended and were not saved again."""
+        query = f"SELECT execution_id FROM outdated WHERE session = {SESSION} ORDER BY key"
+        return await self._read(str, query, session_id)
 
     async def audit_log(self, session_id: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
         """The last `limit` entries, of one session or of all, oldest first."""

@@ -9,7 +9,8 @@ process does not undo it.
 
 A disk that is full or locked loses nothing: the transaction is tried again, slower and slower,
 until it works or the store is closed. A write that is wrong in itself (a sequence number used
-twice) fails alone; those that happened to be committed together with it do not notice.
+twice) fails alone; those that happened to be committed together with it do not notice. A damaged
+file is not written to any more: a later write that happened to work would hide that one is missing.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
+from interpreter.errors import StoreUnavailable
 from interpreter.store import reclaim
-from interpreter.store.records import StoreUnavailable
+from interpreter.store.condition import Condition, code_of, is_damage
 from interpreter.store.schema import transaction
+from interpreter.store.statements import Step
 
 log = structlog.get_logger(__name__)
 
@@ -51,8 +54,6 @@ PASSING_FAILURES = frozenset(
 )
 """What has its cause outside of the program and may go away."""
 
-Step = tuple[str, Sequence[Sequence[Any]]]
-"""A statement and the rows to run it with."""
 Outcome = tuple["asyncio.Future[None]", Exception | None]
 
 
@@ -68,8 +69,9 @@ class Write(NamedTuple):
 class Writer:
     """Owns the writing connection from the moment it is given one, and closes it."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, condition: Condition) -> None:
         self._connection = connection
+        self._condition = condition
         self._queue: SimpleQueue[list[Write] | None] = SimpleQueue()
         self._gathered: list[Write] = []
         self._gathered_bytes = 0
@@ -148,19 +150,26 @@ class Writer:
             last_try = self._closing.is_set()
             for _ in range(self._queue.qsize()):
                 self._add(self._queue.get_nowait(), batch)
+            if (damage := self._condition.damage) is not None:
+                return [(write.future, damage) for write in batch]
             try:
                 outcomes = self._commit(batch) if batch else []
             except Exception as error:
+                if is_damage(error):
+                    self._condition.damaged(error)
+                    continue
                 if last_try or not _may_pass(error):
                     return _lost(batch, error)
                 if str(error) not in told:
                     told.add(str(error))
                     log.error("the database cannot be written; trying again", error=str(error))
+                    self._condition.unwritable(error)
                 self._closing.wait(delay)
                 delay = min(delay * 2, LONGEST_DELAY)
             else:
                 if told:
                     log.info("the database can be written again")
+                    self._condition.writable()
                 return outcomes
 
     def _commit(self, batch: Sequence[Write]) -> list[Outcome]:
@@ -170,7 +179,7 @@ class Writer:
                     self._apply(write)
             return [(write.future, None) for write in batch]
         except Exception as error:
-            if _may_pass(error):
+            if _may_pass(error) or is_damage(error):
                 raise
         return self._commit_apart(batch)
 
@@ -184,7 +193,7 @@ class Writer:
                 try:
                     self._apply(write)
                 except Exception as error:
-                    if _may_pass(error):
+                    if _may_pass(error) or is_damage(error):
                         raise
                     refusal = error
                     self._connection.execute("ROLLBACK TO alone")
@@ -202,22 +211,24 @@ class Writer:
     def _checkpoint(self) -> None:
         """Takes the write-ahead log over into the file, while nobody waits for a write."""
         self._log_has_grown = False
+        if self._condition.damage is not None:
+            return
         with suppress(sqlite3.Error):  # there will be another time
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _reclaim(self) -> None:
         try:
-            self._may_reclaim = reclaim.step(self._connection)
+            self._may_reclaim = self._condition.damage is None and reclaim.step(self._connection)
         except sqlite3.Error as error:
+            if is_damage(error):
+                self._condition.damaged(error)
             # What is left is done after the next delete, or when the store is opened again.
             self._may_reclaim = False
             log.warning("space of deleted sessions cannot be given back now", error=str(error))
 
 
 def _may_pass(error: Exception) -> bool:
-    # The upper bits only tell the kinds of a failure apart.
-    code = getattr(error, "sqlite_errorcode", 0)
-    return isinstance(error, sqlite3.OperationalError) and code & 0xFF in PASSING_FAILURES
+    return isinstance(error, sqlite3.OperationalError) and code_of(error) in PASSING_FAILURES
 
 
 def _lost(batch: Sequence[Write], error: Exception) -> list[Outcome]:

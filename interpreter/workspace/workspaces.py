@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import subprocess
 from collections.abc import Callable, Set
 from dataclasses import dataclass
@@ -19,11 +20,13 @@ from typing import Literal
 import structlog
 
 from interpreter.errors import SandboxFailed
+from interpreter.runtimes.base import FilesElsewhere
 from interpreter.workspace.image import CommandFailed, Image, usable
 
 log = structlog.get_logger()
 
 SUFFIX = ".img"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 EnforcedBy = Literal["filesystem", "nothing"]
 
 
@@ -38,8 +41,9 @@ class Workspace:
 class Workspaces:
     """Makes, measures and removes workspaces. `prepare` finds out whether they can be capped."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, elsewhere: FilesElsewhere | None = None) -> None:
         self._root = root.absolute()
+        self._elsewhere = elsewhere
         self.disk_enforced_by: EnforcedBy = "nothing"
         """What holds for workspaces made from now on."""
         self.not_enforced_because: str | None = "it was not tried"
@@ -47,6 +51,9 @@ class Workspaces:
 
     async def prepare(self) -> None:
         """Called once at start, before anything else."""
+        if self._elsewhere is not None:
+            self.not_enforced_because = self._elsewhere.why
+            return
         trial = self._root.with_name(".trial-workspace")
         self.not_enforced_because = await asyncio.to_thread(
             usable, Image(trial.with_name(trial.name + SUFFIX), trial)
@@ -56,8 +63,11 @@ class Workspaces:
     def describe(self) -> str:
         """For people, in one line."""
         if self.disk_enforced_by == "nothing":
-            return f"NOT LIMITED: workspaces are plain directories ({self.not_enforced_because})"
+            return f"NOT LIMITED: {self._what()} ({self.not_enforced_because})"
         return "limited: each workspace is a file system of its own"
+
+    def _what(self) -> str:
+        return "workspaces are not here" if self._elsewhere else "workspaces are plain directories"
 
     def path(self, id: str) -> Path:
         return self._root / id
@@ -75,17 +85,21 @@ class Workspaces:
             raise
 
     def _create(self, id: str, megabytes: int) -> Workspace:
-        if self.disk_enforced_by == "nothing":
-            self.path(id).mkdir(mode=0o700, parents=True)
-        else:
-            try:
+        try:
+            if self.disk_enforced_by == "nothing":
+                self.path(id).mkdir(mode=0o700, parents=True)
+            else:
                 self._image(id).make(megabytes)
-            except CommandFailed as e:
-                raise SandboxFailed(f"The session got no disk: {e}.") from e
+        except CommandFailed as e:
+            raise SandboxFailed(f"The session got no disk: {e}.") from e
+        except OSError as e:
+            if e.errno not in NO_ROOM:
+                raise
+            raise SandboxFailed(f"The session got no disk: {e.strerror}.") from e
         return Workspace(self.path(id), self.disk_enforced_by)
 
-    async def open(self, id: str) -> Path:
-        """The path of a workspace that was made before, ready for use; raises SandboxFailed.
+    async def open(self, id: str) -> Workspace:
+        """A workspace that was made before, ready for use; raises SandboxFailed.
 
         After a reboot, and after a gateway's orderly end, those of ended sessions are not mounted.
         """
@@ -99,7 +113,7 @@ class Workspaces:
             await asyncio.to_thread(mount)
         except OSError as e:
             raise SandboxFailed(f"The session's disk cannot be used: {e}.") from e
-        return image.at
+        return Workspace(image.at, "filesystem" if image.exists else "nothing")
 
     async def grow(self, id: str, megabytes: int) -> bool:
         """Lets a workspace hold more, while it is in use; False when it stays as it was."""
@@ -113,7 +127,12 @@ class Workspaces:
             return False
 
     async def remove(self, id: str) -> int:
-        """Removes a workspace whose sandbox has ended; returns the bytes its files had."""
+        """Removes a workspace whose sandbox has ended; returns the bytes its files had.
+
+        Of files elsewhere that is not known, and 0.
+        """
+        if self._elsewhere is not None:
+            await self._elsewhere.remove(id)
         return await asyncio.to_thread(self._remove, id)
 
     def _remove(self, id: str) -> int:
@@ -128,9 +147,19 @@ class Workspaces:
             return 0
         return size
 
-    async def sweep(self, known: Set[str]) -> None:
-        """Called at start: removes the workspaces of sessions that there are no more."""
-        await self._each(self._remove, besides=known)
+    async def sweep(self, known: Callable[[str], bool]) -> None:
+        """Called at start and every few minutes: removes what belongs to no session any more."""
+
+        def remove(id: str) -> None:
+            # Asked only now: it may have been made since the sweep began.
+            if not known(id):
+                self._remove(id)
+
+        await self._each(remove, besides=frozenset())
+        if self._elsewhere is not None:
+            for id in await self._elsewhere.ids():
+                if not known(id):
+                    await self._elsewhere.remove(id)
 
     async def close(self, in_use: Set[str]) -> None:
         """Called when the gateway ends: unmounts the workspaces that no sandbox uses."""

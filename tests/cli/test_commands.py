@@ -24,6 +24,12 @@ NOWHERE = environment(INTERPRETER_URL="http://127.0.0.1:9", INTERPRETER_TOKEN="t
         ["logs", "x"],
         ["interrupt", "x"],
         ["restart", "x"],
+        ["pause", "x"],
+        ["resume", "x"],
+        ["stop", "x"],
+        ["start", "x"],
+        ["contexts", "x"],
+        ["status"],
     ],
 )
 def test_without_a_gateway_every_command_says_how_to_start_one(
@@ -43,6 +49,9 @@ def test_without_a_gateway_every_command_says_how_to_start_one(
         ["run", "1", "-f", "x.py"],
         ["run", "-f", "missing.py"],
         ["run", "1", "--timeout", "soon"],
+        ["run", "1", "--env", "A"],
+        ["sessions", "--state", "asleep"],
+        ["sessions", "--label", "a"],
         ["repl"],
         ["nonsense"],
         ["serve", "--runtime", "nonsense"],
@@ -58,6 +67,7 @@ def test_every_command_has_help(tmp_path: Path) -> None:
     listed = interpreter("--help", env=NOWHERE, cwd=tmp_path).stdout
     for command in (
         "serve",
+        "repair",
         "run",
         "repl",
         "sessions",
@@ -65,6 +75,12 @@ def test_every_command_has_help(tmp_path: Path) -> None:
         "logs",
         "interrupt",
         "restart",
+        "pause",
+        "resume",
+        "stop",
+        "start",
+        "contexts",
+        "status",
         "images",
         "config",
     ):

@@ -133,6 +133,19 @@ def test_sessions_are_restarted_and_deleted(run: Run, client: Client) -> None:
     assert gone.stderr.startswith(f"error: There is no session '{two.id}'.\n  'interpreter sessions'")
 
 
+def test_processes_are_shown_with_their_cells_and_orphans_ended(run: Run, session: str) -> None:
+    code = "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True).pid"
+    cell = json.loads(run("run", code, "-s", session, "--json").stdout)
+    pid = cell["text"]
+    table = run("ps", session).stdout
+    assert re.search(rf"^{pid} .* {cell['id']} \(ended\) +sleep 600", table, re.MULTILINE)
+    assert re.search(r"^\d+ .* kernel ", table, re.MULTILINE)
+    listed = json.loads(run("ps", session, "--json").stdout)["processes"]
+    assert cell["id"] in [process["execution_id"] for process in listed]
+    assert run("ps", session, "--end-orphans").stdout == f"ended {pid}: sleep 600\n"
+    assert json.loads(run("ps", session, "--end-orphans", "--json").stdout)["ended"] == []
+
+
 def test_logs_read_like_a_notebook(run: Run, session: str) -> None:
     run("run", "x = 40\nx + 2", "-s", session)
     run("run", "print('hi'); 1/0", "-s", session)

@@ -118,3 +118,8 @@ def test_what_a_terminal_cannot_show_does_not_end_the_command() -> None:
     out = io.TextIOWrapper(raw, encoding="ascii")
     Screen(out, out, None).show(printed("é\ud800"))
     assert raw.getvalue() == b"\\xe9\\ud800"
+
+
+def test_a_warning_is_a_line_of_its_own_on_stderr() -> None:
+    warning = happened("warning", what="timeout", message="The cell ends in 10 s.", left=10)
+    assert show(printed("a"), warning, printed("b\n")) == ("ab\n", "warning: The cell ends in 10 s.\n")

@@ -53,7 +53,7 @@ class Exchange(BaseHTTPRequestHandler):
         self.gateway.seen.append(Seen(self.command, self.path, headers, body))
         self.gateway.steps.pop(0)(self)
 
-    do_GET = do_POST = do_DELETE = handle_any
+    do_GET = do_POST = do_PATCH = do_DELETE = handle_any
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -63,12 +63,14 @@ class Exchange(BaseHTTPRequestHandler):
         self.connection.shutdown(socket.SHUT_RDWR)
 
 
-def answer(body: Any, status: int = 200, content_type: str = "application/json") -> Step:
+def answer(body: Any, status: int = 200, content_type: str = "application/json", **headers: str) -> Step:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     def step(exchange: Exchange) -> None:
         exchange.send_response(status)
         exchange.send_header("Content-Type", content_type)
+        for name, value in headers.items():
+            exchange.send_header(name.replace("_", "-"), value)
         if status != 204:
             exchange.send_header("Content-Length", str(len(raw)))
         exchange.end_headers()
@@ -119,6 +121,8 @@ def session(id: str = "s-1", name: str | None = None) -> dict[str, Any]:
         "limits_enforced_by": "rlimits",
         "disk_enforced_by": "nothing",
         "usage": None,
+        "remaining": {"executions": 100},
+        "contexts": ["default"],
         "created_at": "2030-01-01T00:00:00Z",
         "last_activity": "2030-01-01T00:00:00Z",
         "expires_at": None,
@@ -140,15 +144,17 @@ def done(seq: int, **more: Any) -> bytes:
     return event(seq, "done", execution=execution(**more))
 
 
-def error(code: str, status: int, message: str = "It is so.", hint: str = "Do this.") -> Step:
-    return answer({"error": {"code": code, "message": message, "hint": hint}}, status)
+def error(
+    code: str, status: int, message: str = "It is so.", hint: str = "Do this.", **headers: str
+) -> Step:
+    return answer({"error": {"code": code, "message": message, "hint": hint}}, status, **headers)
 
 
 @contextmanager
-def fake_gateway(*steps: Step) -> Iterator[FakeGateway]:
+def fake_gateway(*steps: Step, port: int = 0) -> Iterator[FakeGateway]:
     gateway = FakeGateway(list(steps))
     handler = type("Handler", (Exchange,), {"gateway": gateway})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     server.daemon_threads = True
     gateway.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))

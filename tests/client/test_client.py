@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -94,7 +95,7 @@ def test_every_error_of_the_gateway_is_raised_as_its_class(kind: type[Interprete
         fake_gateway(error(kind.code, kind.status, "What.", "How.")) as gateway,
         pytest.raises(kind) as caught,
     ):
-        Client(gateway.url, "t").sessions()
+        Client(gateway.url, "t", reconnect=0).sessions()
     assert type(caught.value) is kind
     assert (caught.value.message, caught.value.hint) == ("What.", "How.")
 
@@ -115,7 +116,7 @@ def test_another_program_on_the_port_is_an_error_with_a_code(
 
 
 def test_a_new_session_is_deleted_at_the_end_of_its_block() -> None:
-    deleted = {"id": "s-1", "executions": 0, "workspace_bytes": 0}
+    deleted = {"id": "s-1", "executions": 0, "events": 0, "workspace_bytes": 0, "sandbox": True}
     with (
         fake_gateway(answer(session(), 201), answer(deleted)) as gateway,
         Client(gateway.url, "t").session(name="n", labels={"a": "b"}, limits={"cpus": 2}) as s,
@@ -152,7 +153,7 @@ def test_a_session_that_was_joined_or_created_stays() -> None:
 
 
 async def test_sessions_open_and_close_async_too() -> None:
-    deleted = {"id": "s-1", "executions": 0, "workspace_bytes": 0}
+    deleted = {"id": "s-1", "executions": 0, "events": 0, "workspace_bytes": 0, "sandbox": True}
     with fake_gateway(answer(session(), 201), answer(deleted), answer(session())) as gateway:
         async with AsyncClient(gateway.url, "t") as client:
             async with client.session() as s:
@@ -172,6 +173,34 @@ def test_a_session_is_found_by_its_name() -> None:
         with pytest.raises(SessionNotFound):
             client.session("a/b?")
     assert gateway.requests[-2] == "GET /v1/sessions/a%2Fb%3F"
+
+
+def test_all_pages_of_sessions_are_read() -> None:
+    pages = [
+        answer({"sessions": [session("s-3"), session("s-2")], "next": "s-2"}),
+        answer({"sessions": [session("s-1")], "next": None}),
+    ]
+    with fake_gateway(*pages) as gateway:
+        found = Client(gateway.url, "t").sessions(state="ready", name="n", labels={"a": "b", "c": "="})
+    assert [s.id for s in found] == ["s-3", "s-2", "s-1"]
+    asked = [dict(parse_qsl(urlsplit(s.path).query)) for s in gateway.seen]
+    wanted = {"state": "ready", "name": "n", "label": "a=b,c==", "limit": "1000"}
+    assert asked == [wanted, {**wanted, "after": "s-2"}]
+
+
+async def test_a_page_whose_beginning_was_deleted_is_looked_for_again() -> None:
+    first = answer({"sessions": [session("s-2")], "next": "s-2"})
+    steps = [first, error("session_not_found", 404), answer({"sessions": [session("s-1")]})]
+    with fake_gateway(*steps) as gateway:
+        assert [s.id for s in Client(gateway.url, "t").sessions()] == ["s-1"]
+    with fake_gateway(*steps) as gateway:
+        async with AsyncClient(gateway.url, "t") as client:
+            assert [s.id for s in await client.sessions()] == ["s-1"]
+
+
+def test_a_label_that_cannot_be_looked_for_is_named() -> None:
+    with pytest.raises(InvalidRequest, match="'team'"):
+        Client("http://127.0.0.1:9", "t").sessions(labels={"team": "a,b"})
 
 
 def test_limits_that_do_not_exist_are_refused_before_anything_is_sent() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from interpreter import AsyncClient, CellError, Client, Event, EventType, Session
 from interpreter.client import InputMissing
-from interpreter.errors import QueueFull, SessionNotFound, Unauthorized
+from interpreter.errors import ProcessNotFound, QueueFull, SessionNotFound, Unauthorized
 from interpreter.models import ExecutionStatus
 
 
@@ -134,6 +134,19 @@ def test_interrupt_and_restart(session: Session) -> None:
     assert session.run("'x' in globals()").text == "False"
 
 
+def test_processes_are_listed_and_ended(session: Session) -> None:
+    sleep = "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True).pid"
+    cells = [session.run(sleep) for _ in range(3)]
+    pids = [int(cell.text) for cell in cells]
+    started = {p.pid: p.execution_id for p in session.processes() if not p.is_kernel}
+    assert started == {pid: cell.id for pid, cell in zip(pids, cells, strict=True)}
+    assert [p.pid for p in session.end_process(pids[0]).ended] == pids[:1]
+    with pytest.raises(ProcessNotFound):
+        session.end_process(pids[0])
+    assert {p.pid for p in session.end_orphans().ended} == set(pids[1:])
+    assert not [p for p in session.processes() if p.orphan]
+
+
 def test_a_timeout_is_in_the_result(session: Session) -> None:
     result = session.run("import time; print('a', flush=True); time.sleep(60)", timeout=0.5)
     assert (result.status, result.stdout) == (ExecutionStatus.timeout, "a\n")
@@ -201,6 +214,11 @@ async def test_the_async_client_does_the_same(gateway: Any, tmp_path: Path) -> N
         assert done.stdout == "later\n"
         assert (await session.save_output(done.id, tmp_path / "o")).read_text() == "later\n"
         assert len(await session.executions()) == 4
+        await session.run("import subprocess; sleep = subprocess.Popen(['sleep', '600'])")
+        [orphan] = [p for p in await session.processes() if p.orphan]
+        assert [p.pid for p in (await session.end_orphans()).ended] == [orphan.pid]
+        with pytest.raises(ProcessNotFound):
+            await session.end_process(orphan.pid)
         await session.restart()
         assert [e async for e in session.events(follow=False)]
         assert (await client.health()).status == "ok"

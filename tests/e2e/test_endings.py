@@ -220,7 +220,8 @@ def test_deleting_a_session_ends_its_cells_and_its_followers(http: httpx.Client)
     follower = threading.Thread(target=follow)
     follower.start()
     deleted = http.delete(f"/v1/sessions/{id}").json()
-    assert deleted == {"id": id, "executions": 1, "workspace_bytes": 0}
+    assert deleted.pop("events") > 2
+    assert deleted == {"id": id, "executions": 1, "workspace_bytes": 0, "sandbox": True}
     follower.join(20)
     assert not follower.is_alive()
     assert http.get(f"{path}/{cell['id']}").status_code == 404

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conftest import Gateway, only
 
 DENO = """
@@ -10,6 +12,41 @@ packages = ["deno==2.9.8"]
 transport = "tcp"
 argv = ["deno", "jupyter", "--kernel", "--conn", "{connection_file}"]
 """
+
+
+BEHIND_A_SHELL = """
+[environments.deno]
+packages = ["deno==2.9.8"]
+transport = "tcp"
+argv = ["sh", "-c", "deno jupyter --kernel --conn \\"$0\\"; exit $?", "{connection_file}"]
+"""
+"""The kernel proper is a child of the process that was started."""
+SLEEP = "new Deno.Command('sleep', {args: ['600'], stdin: 'null', stdout: 'null'}).spawn().pid"
+
+
+@only("embedded")
+@pytest.mark.parametrize("environment", [DENO, BEHIND_A_SHELL], ids=["deno", "behind a shell"])
+def test_processes_that_deno_started_belong_to_their_cells(
+    own_gateway: Gateway, environment: str
+) -> None:
+    settings = own_gateway.data.parent / f"{own_gateway.data.name}.toml"
+    settings.write_text(environment)
+    own_gateway.flags = ("--config", str(settings))
+    own_gateway.settings["spares"] = "0"
+    own_gateway.start()
+    with own_gateway.client() as client:
+        id = client.post("/v1/sessions", json={"environment": "deno"}).json()["id"]
+        path = f"/v1/sessions/{id}"
+        assert all(p["is_kernel"] for p in client.get(f"{path}/processes").json()["processes"])
+        cells = [client.post(f"{path}/executions", json={"code": SLEEP}).json() for _ in range(2)]
+        found = client.get(f"{path}/processes").json()["processes"]
+        started = {str(p["pid"]): p["execution_id"] for p in found if not p["is_kernel"]}
+        assert started == {cell["text"].strip(): cell["id"] for cell in cells}
+        long = f"const child = {SLEEP}; console.log('on'); await new Promise(() => {{}})"
+        answer = client.post(f"{path}/executions", json={"code": long, "timeout": 2}).json()
+        assert answer["status"] == "timeout"
+        left = client.get(f"{path}/processes").json()["processes"]
+        assert answer["id"] not in [p["execution_id"] for p in left if p["state"] != "zombie"]
 
 
 @only("embedded")

@@ -133,7 +133,7 @@ def test_a_session_whose_sandbox_is_gone_is_stopped_and_keeps_its_history(own_ga
         assert session["reason"]
         assert client.get(f"{path}/{done['id']}").json()["text"] == "kept\n"
         assert client.get(f"{path}/{cell}").json()["status"] == "lost"
-        with client.stream("GET", f"/v1/sessions/{id}/events") as answer:
+        with client.stream("GET", f"/v1/sessions/{id}/events?follow=false") as answer:
             assert [k for _, k, _ in read_events(answer)][-1] in ("status", "done")
         assert run(client, id, "1")["error"]["code"] == "wrong_state"
 

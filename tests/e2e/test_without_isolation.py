@@ -41,3 +41,25 @@ def test_a_session_without_isolation_works_and_says_so(own_gateway: Gateway) -> 
         client.delete(path)
         assert not running(pid)
         assert not workspace.exists()
+
+
+@only("embedded")
+def test_sessions_without_isolation_know_only_their_own_processes(own_gateway: Gateway) -> None:
+    own_gateway.settings["isolation"] = "none"
+    own_gateway.start()
+    code = "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True).pid"
+    with own_gateway.client() as client:
+        paths = [f"/v1/sessions/{client.post('/v1/sessions').json()['id']}" for _ in range(2)]
+        cells = [client.post(f"{path}/executions", json={"code": code}).json() for path in paths]
+        for path, cell in zip(paths, cells, strict=True):
+            found = client.get(f"{path}/processes").json()["processes"]
+            started = {str(p["pid"]): p["execution_id"] for p in found if not p["is_kernel"]}
+            assert started == {cell["text"]: cell["id"]}
+        mine, theirs = (int(cell["text"]) for cell in cells)
+        gateway = own_gateway.process
+        assert gateway is not None
+        for other in (theirs, gateway.pid, 1):
+            assert client.delete(f"{paths[0]}/processes/{other}").status_code == 404
+        client.post(f"{paths[0]}/restart")
+        assert not running(mine)
+        assert running(theirs)

@@ -39,6 +39,7 @@ def small(data_root: Path, place: dict[str, str]) -> Iterator[Gateway]:
         **place,
         max_code_bytes="1000",
         max_sessions="1",
+        queue_seconds="0",
         limits__queued_cells="1",
     ).start()
     yield gateway

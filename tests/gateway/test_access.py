@@ -75,7 +75,7 @@ def test_an_unknown_path_is_not_found(http: httpx.Client, path: str) -> None:
     ("method", "path", "allowed"),
     [
         ("DELETE", "/v1/sessions", "GET, HEAD, POST"),
-        ("PUT", "/v1/sessions/s-1", "DELETE, GET, HEAD"),
+        ("PUT", "/v1/sessions/s-1", "DELETE, GET, HEAD, PATCH"),
         ("GET", "/v1/sessions/s-1/restart", "POST"),
         ("HEAD", "/v1/sessions/s-1/restart", "POST"),
         ("HEAD", "/v1/sessions/s-1/events", "GET"),

@@ -76,7 +76,7 @@ def test_a_deleted_session_is_gone_for_every_operation(http: httpx.Client) -> No
         assert_refused(answer, "session_not_found", id)
 
 
-def test_a_failed_session_says_why_and_can_only_be_read_and_deleted(http: httpx.Client) -> None:
+def test_a_failed_session_says_why_and_how_it_can_go_on(http: httpx.Client) -> None:
     id = http.post("/v1/sessions").json()["id"]
     path = f"/v1/sessions/{id}"
     cell = http.post(f"{path}/executions", json={"code": "print('kept')"}).json()
@@ -84,7 +84,7 @@ def test_a_failed_session_says_why_and_can_only_be_read_and_deleted(http: httpx.
     _wait_for_state(http, path, "failed")
     for rest in ("/executions", "/interrupt", "/restart"):
         answer = http.post(path + rest, content=BODIES.get(rest))
-        assert_refused(answer, "wrong_state", "failed: the sandbox ended", "Create a new session")
+        assert_refused(answer, "wrong_state", "failed: the sandbox ended", "/start")
     assert http.get(f"{path}/executions/{cell['id']}").json()["text"] == "kept\n"
     assert http.delete(path).status_code == 200
 
@@ -191,7 +191,9 @@ def test_a_body_of_unknown_length_is_refused_when_it_grows_too_large(small_http:
 
 
 def test_one_session_too_many_is_refused(small_http: httpx.Client, only_session: str) -> None:
-    assert_refused(small_http.post("/v1/sessions"), "too_many_sessions", "1", "Delete a session")
+    answer = small_http.post("/v1/sessions")
+    assert_refused(answer, "too_many_sessions", "1 sessions run", "delete a session")
+    assert int(answer.headers["Retry-After"]) >= 1
 
 
 def test_one_queued_cell_too_many_is_refused(small_http: httpx.Client, only_session: str) -> None:

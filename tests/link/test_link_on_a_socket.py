@@ -81,7 +81,6 @@ def data(stream: int, number: int, *parts: bytes) -> bytes:
         (HEADER.pack(0, 99, 1, 1), "no frame kind"),
         (data(0, 1, b"{}"), "not a HELLO"),
         (hello(version=2), "version"),
-        (hello() + hello(), "a second HELLO"),
         (hello() + data(5, 1, b"x"), "no stream 5"),
         (hello() + encode(Kind.OPEN, 5, 1, b"{}"), "only the gateway opens"),
         (hello() + data(CONTROL, 1, b"not JSON"), "JSON"),
@@ -98,9 +97,20 @@ async def test_a_broken_rule_ends_the_connection_and_its_owner_is_told_why(
         gone = await asyncio.wait_for(peer.gone, SECONDS)
         assert gone.startswith("the sandbox broke the rules of the link")
         assert reason in gone
+        assert peer.link.broken
         await asyncio.wait_for(peer.reader.read(), SECONDS)
         assert peer.reader.at_eof()
         assert not peer.problems
+
+
+async def test_a_sandbox_that_hangs_up_can_be_connected_to_again() -> None:
+    async with linked() as peer:
+        peer.writer.write(hello() + hello())
+        assert "a second HELLO" in await asyncio.wait_for(peer.gone, SECONDS)
+        assert not peer.link.broken
+        assert not peer.link.closed
+        with pytest.raises(TimeoutError):  # it is not connected as long as the next has not greeted
+            await asyncio.wait_for(peer.link.connected(), 0.1)
 
 
 @settings(max_examples=60, derandomize=True, deadline=None)
@@ -122,9 +132,13 @@ async def test_a_connection_that_ends_early_is_an_error_for_whoever_waits() -> N
         asking = asyncio.create_task(peer.link.command("start"))
         await asyncio.sleep(0)
         peer.writer.close()
-        for task in (waiting, asking):
-            with pytest.raises(ConnectionError, match="the link was closed"):
-                await asyncio.wait_for(task, SECONDS)
+        with pytest.raises(ConnectionError, match="the link was closed"):
+            await asyncio.wait_for(waiting, SECONDS)
+        await asyncio.wait_for(peer.link.lost(), SECONDS)
+        assert not asking.done(), "there can be another connection"
+        peer.link.close()
+        with pytest.raises(ConnectionError, match="the link was closed"):
+            await asyncio.wait_for(asking, SECONDS)
         with pytest.raises(ConnectionError):
             await peer.link.command("start")
 

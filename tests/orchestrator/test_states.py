@@ -17,7 +17,8 @@ def test_final_states_are_final() -> None:
     assert {s for s, after in states.EXECUTION.items() if not after} == {
         status for status in ExecutionStatus if status.final
     }
-    assert states.SESSION[SessionState.stopped] == frozenset()
+    # A session that has ended comes back only by getting a new sandbox.
+    assert states.SESSION[SessionState.stopped] == {SessionState.creating}
 
 
 def test_an_illegal_change_raises() -> None:

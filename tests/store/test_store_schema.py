@@ -126,7 +126,9 @@ async def test_only_the_owner_can_read_the_files_whatever_the_umask(tmp_path, re
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
     finally:
         os.umask(before)
-    assert modes == {"store.db": 0o600, "store.db-wal": 0o600, "store.db-shm": 0o600}
+    assert modes == {
+        f"store.{suffix}": 0o600 for suffix in ("db", "db-wal", "db-shm", "journal", "boot")
+    }
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     await store.close()
 

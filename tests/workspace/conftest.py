@@ -24,7 +24,7 @@ async def workspaces(root: Path) -> AsyncIterator[Workspaces]:
     assert workspaces.disk_enforced_by == "filesystem"
     assert not root.exists(), "the trial leaves nothing"
     yield workspaces
-    await workspaces.sweep(set())
+    await workspaces.sweep(lambda id: False)
     assert mounts_of(root.parent) == []
     assert soon(lambda: loop_devices_of(root.parent) == [])
     assert [path for path in root.parent.rglob("*") if path != root] == []

@@ -1,0 +1,49 @@
+"""The options and arguments that several commands have."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Which = Annotated[str, typer.Argument(metavar="SESSION", help="Id, beginning of an id, or name.")]
+Several = Annotated[list[str], typer.Argument(metavar="SESSION…", help="Ids, beginnings or names.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Joined = Annotated[
+    str | None,
+    typer.Option("--session", "-s", metavar="SESSION", help="Use this session: id, prefix or name."),
+]
+Name = Annotated[str | None, typer.Option(help="Name of the new session.")]
+Env = Annotated[str | None, typer.Option("--environment", "-e", help="Environment of the new session.")]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="K=V", help="A variable for the new session; may be repeated."),
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(metavar="K=V", help="Only those with this label; may be repeated."),
+]
+InContext = Annotated[
+    str, typer.Option("--context", "-c", metavar="NAME", help="Which of the session's kernels.")
+]
+Images = Annotated[Path, typer.Option(metavar="DIR", help="Where images are saved.")]
+ImageName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one; all if not given.")]
+BaseImage = Annotated[
+    str, typer.Option(metavar="auto|debian|IMAGE", help="What to build on; see docs/images.md.")
+]
+Timeout = Annotated[float | None, typer.Option(metavar="SECONDS", help="Longest time a cell may run.")]
+Settings = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="interpreter.toml")]
+
+
+class Runtime(Enum):
+    auto = "auto"
+    docker = "docker"
+    embedded = "embedded"
+
+
+class Isolation(Enum):
+    auto = "auto"
+    bubblewrap = "bubblewrap"
+    none = "none"

@@ -1,0 +1,61 @@
+"""What the gateway says of itself, and when something went wrong."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class ErrorBody(Struct, frozen=True, kw_only=True):
+    """What went wrong, for programs (`code`) and people (`message`, `hint`)."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class ErrorAnswer(Struct, frozen=True, kw_only=True):
+    """The body of every answer that is not a success."""
+
+    error: ErrorBody
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """Whether the gateway works, and how isolated its sessions are."""
+
+    status: str
+    """'ok', or 'degraded' when something does not work."""
+    problems: list[str] = []
+    """What that is, and what to do about it."""
+    version: str
+    runtime: str
+    isolation: str
+    sessions: int
+
+
+class PoolStatus(Struct, frozen=True, kw_only=True):
+    """The sandboxes of one environment that stand ready."""
+
+    environment: str
+    ready: int
+    being_made: int
+    target: int
+    """How many there should be, from how many were wanted at once lately."""
+    min: int
+    max: int
+
+
+class GatewayStatus(Struct, frozen=True, kw_only=True):
+    """How full the gateway is."""
+
+    sessions: dict[str, int]
+    """How many sessions are in each state."""
+    max_sessions: int
+    queued: int
+    """Requests for a session that wait for room."""
+    creating: int
+    memory_reserved_mb: int
+    memory_limit_mb: int
+    cpus_reserved: float
+    cpus_limit: float
+    draining: bool
+    pools: list[PoolStatus]

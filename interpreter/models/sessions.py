@@ -1,0 +1,129 @@
+"""Sessions and their contexts."""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from interpreter.models.basics import ContextName, Label, Name
+from interpreter.models.limits import Limits, LimitsRequest, OnIdle, Remaining, Usage
+
+Labels = Annotated[dict[Name, Label], Meta(max_length=50)]
+Variables = Annotated[
+    dict[
+        Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]{0,99}$")],
+        Annotated[str, Meta(max_length=4000, pattern="^[^\\x00]*$")],
+    ],
+    Meta(max_length=50),
+]
+
+
+class SessionState(enum.Enum):
+    """Where a session is in its life. `orchestrator.states` says which change is allowed."""
+
+    creating = "creating"
+    ready = "ready"
+    busy = "busy"
+    paused = "paused"
+    stopped = "stopped"
+    failed = "failed"
+
+
+class SessionCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request for a new session."""
+
+    name: Name | None = None
+    environment: Name | None = None
+    labels: Labels = {}
+    limits: LimitsRequest = LimitsRequest()
+    env: Variables = {}
+    """Environment variables of its kernels."""
+    on_idle: OnIdle | None = None
+    """What happens after `idle_seconds` without use; the gateway's setting when left out."""
+    wait: bool = True
+    """False answers at once, with a session that is `creating`."""
+
+
+class SessionUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to change of a session; what is left out stays as it is."""
+
+    name: Name | UnsetType | None = UNSET
+    labels: Labels | UnsetType = UNSET
+    limits: LimitsRequest = LimitsRequest()
+    on_idle: OnIdle | UnsetType = UNSET
+
+
+class ContextCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request for another kernel in a session."""
+
+    name: ContextName | None = None
+    """Made up when left out."""
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """A kernel of a session: memory of its own, files shared with the others."""
+
+    name: str
+    busy: bool
+    created_at: datetime
+
+
+class ContextList(Struct, frozen=True, kw_only=True):
+    """The contexts of a session; the first one is `default`."""
+
+    contexts: list[Context]
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """A sandbox with live kernels, its history and its files."""
+
+    id: str
+    name: str | None
+    state: SessionState
+    reason: str | None
+    """Why it is stopped or failed, or why a kernel was restarted last."""
+    environment: str
+    runtime: str
+    isolation: str
+    """How the code is kept apart from the host: 'docker', 'bubblewrap', or 'none'."""
+    warm: bool
+    """Whether it was handed over from a sandbox that stood ready."""
+    cold_because: str | None = None
+    """Why it was not."""
+    queue_position: int | None = None
+    """How many are before it, and it itself, while it waits for room to be created."""
+    labels: dict[str, str]
+    limits: Limits
+    limits_enforced_by: str
+    disk_enforced_by: str
+    """Who holds it to `disk_mb`: 'filesystem', or 'nothing'."""
+    usage: Usage | None
+    on_idle: OnIdle = "pause"
+    remaining: Remaining
+    contexts: list[str]
+    created_at: datetime
+    last_activity: datetime
+    expires_at: datetime | None
+    """When it is stopped if nobody uses it until then; files and history stay."""
+
+
+class SessionList(Struct, frozen=True, kw_only=True):
+    """Sessions, newest first."""
+
+    sessions: list[Session]
+    next: str | None = None
+    """What `after` has to be to get those that did not fit; null when there are none."""
+
+
+class SessionDeleted(Struct, frozen=True, kw_only=True):
+    """What deleting a session removed."""
+
+    id: str
+    executions: int
+    events: int
+    workspace_bytes: int
+    sandbox: bool
+    """Whether there was a sandbox to end."""

@@ -1,0 +1,119 @@
+"""What a kernel says, taken in: which cell it belongs to, what it changes, when it is worked off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from interpreter.kernel.connection import Exit
+from interpreter.kernel.messages import KernelMessage
+from interpreter.kernel.translate import translate, translate_oversized
+from interpreter.models import EventType, ExecutionStatus
+from interpreter.orchestrator.cell import Cell
+from interpreter.orchestrator.cells import Cells
+
+log = structlog.get_logger()
+
+PREFIX = "e-"
+"""Of the ids of executions."""
+MEGABYTE = 1024 * 1024
+
+
+class KernelListener:
+    """The owner of a context's kernel connections.
+
+    A kernel is untrusted. It can name any cell as the one it speaks of, but only a cell of its own
+    context is ended by that, and only one that runs.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        context: str,
+        cells: Cells,
+        max_message_bytes: int,
+        on_exit: Callable[[str, Exit], None],
+    ) -> None:
+        self._session_id = session_id
+        self._context = context
+        self._cells = cells
+        self._max_message_bytes = max_message_bytes
+        self._on_exit = on_exit
+
+    def on_message(self, message: KernelMessage, number: int) -> None:
+        try:
+            self._take_in(message)
+        except (ValueError, RecursionError, TypeError) as e:
+            self.on_malformed(message.channel, f"{type(e).__name__}: {e}", number)
+            return
+        self._cells.events.passed(number)
+
+    def _own(self, execution_id: str) -> Cell | None:
+        """A cell of this context that is queued or runs."""
+        cell = self._cells.history.active(execution_id)
+        return cell if cell is not None and cell.context == self._context else None
+
+    def _take_in(self, message: KernelMessage) -> None:
+        cell = self._own(message.parent_id)
+        believed = cell is not None and self._cells.may_run(cell)
+        if cell is not None and believed and not cell.seen:
+            self._cells.notice(cell)
+        if message.type == "execute_reply" and cell is not None and believed:
+            status, count = message.content.get("status"), message.content.get("execution_count")
+            cell.reply = status if status in ("ok", "error") else "aborted"
+            cell.execution_count = count if isinstance(count, int) else cell.execution_count
+            self._cells.maybe_finish(cell)
+        elif message.type == "status" and cell is not None and believed:
+            if message.content.get("execution_state") == "idle":
+                cell.idle = True
+                self._cells.maybe_finish(cell)
+        else:
+            for type, data in translate(message):
+                self._output(message.parent_id, cell, type, data)
+
+    def _output(self, parent_id: str, cell: Cell | None, type: EventType, data: dict[str, Any]) -> None:
+        history = self._cells.history
+        if cell is None:
+            if history.active(parent_id) is not None:
+                return  # another context's cell
+            execution_id = parent_id if parent_id.startswith(PREFIX) and len(parent_id) < 40 else None
+            history.output(execution_id, type, data)
+            return
+        if type is EventType.input_request:
+            cell.awaits_input = True
+            self._cells.events.append(type, cell.id, data)
+            return
+        if cell.muted:
+            return
+        cell.recorded_bytes += history.output(cell.id, type, data)
+        limit = self._cells.limits.recorded_mb
+        if cell.recorded_bytes > limit * MEGABYTE:
+            cell.muted = True
+            reason = f"the cell's output is over its limit of {limit} MB"
+            data = {"ename": "OutputLimitExceeded", "evalue": reason, "traceback": []}
+            history.output(cell.id, EventType.error, data)
+            self._cells.stop_running(cell, ExecutionStatus.error, reason)
+        elif cell.reply is not None and cell.idle and self._cells.late_results and cell.fold.has_result:
+            self._cells.finish_by_reply(cell)
+
+    def on_oversized(self, parts: list[bytes], size: int, number: int) -> None:
+        parent_id, (type, data) = translate_oversized(parts, size, self._max_message_bytes)
+        self._output(parent_id, self._own(parent_id), type, data)
+        self._cells.events.passed(number)
+
+    def on_malformed(self, channel: str, problem: str, number: int) -> None:
+        log.warning("malformed message", session=self._session_id, channel=channel, problem=problem)
+        note = f"[a message of the kernel could not be read: {problem[:200]}]"
+        data = {"output_type": "display_data", "data": {"text/plain": note}, "metadata": {}}
+        current = self._cells.current
+        self._cells.history.output(current.id if current else None, EventType.display, data)
+        self._cells.events.passed(number)
+
+    def on_passed(self, number: int) -> None:
+        self._cells.events.passed(number)
+
+    def on_exit(self, kernel: str, exit: Exit, number: int) -> None:
+        self._cells.events.passed(number)
+        self._on_exit(kernel, exit)

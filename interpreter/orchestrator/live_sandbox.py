@@ -1,0 +1,221 @@
+"""A running sandbox: the link into it, its first kernel, and the watch over its end.
+
+It stands ready in a pool until a session takes it, belongs to that session from then on, and is
+never used again. It outlives the gateway; the next one attaches to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Collection
+from functools import partial
+
+from interpreter.config import Config
+from interpreter.errors import SandboxFailed
+from interpreter.kernel.connection import Exit, KernelConnection, Owner
+from interpreter.kernel.messages import KernelMessage
+from interpreter.link.connection import Link
+from interpreter.link.wire import Wire
+from interpreter.orchestrator.reconnect import keep_connected
+from interpreter.orchestrator.tasks import Tasks
+from interpreter.runtimes.base import Meter, Runtime, Sandbox, used_of_limit
+
+START_SECONDS = 60.0
+LAST_WORDS_SECONDS = 1.0
+DEFAULT = "default"
+"""The context that every session has."""
+
+
+class LiveSandbox:
+    """What a session, or a pool, has of a sandbox that runs."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        workspace_id: str,
+        disk_enforced_by: str,
+        config: Config,
+        runtime: Runtime,
+    ) -> None:
+        self.sandbox = sandbox
+        self.workspace_id = workspace_id
+        self.disk_enforced_by = disk_enforced_by
+        self.first_kernel: KernelConnection | None = None
+        """The kernel that stands ready in it until a session takes it."""
+        self.gone: str | None = None
+        """Why it is of no use any more; None while it is."""
+        self.on_end: Callable[[str], None] = lambda reason: None
+        """Told, once, that it is of no use any more and why."""
+        self.on_stopped: Callable[[], None] = lambda: None
+        """Told when it was ended by us and need not be known any more."""
+        self._config = config
+        self._runtime = runtime
+        self._link: Link | None = None
+        self._numbers: dict[str, int] = {}
+        """Context → the number of its newest kernel."""
+        self._starting: set[KernelConnection] = set()
+        self._oom_kills = 0
+        self._left = False
+        self._tasks = Tasks(f"sandbox {sandbox.id}")
+
+    @property
+    def id(self) -> str:
+        return self.sandbox.id
+
+    @property
+    def link(self) -> Link:
+        assert self._link is not None, "it is not connected"
+        return self._link
+
+    @property
+    def connected(self) -> bool:
+        return self._link is not None
+
+    # -- its life
+
+    async def launch(self, *, hurry: bool) -> None:
+        """Connects to a new sandbox and starts its first kernel; in a hurry, without the imports
+        that kernels are to have done."""
+        self.watch()
+        await self.connect(received=0)
+        async with asyncio.timeout(START_SECONDS):
+            kernel = await self.start_kernel(DEFAULT, Unheard(self.link), {}, hurry=hurry)
+            environment = self._config.environments[self.sandbox.environment]
+            if not hurry and environment.argv is None and environment.kernel is None:
+                await kernel.warm_up()
+            self.first_kernel = kernel
+
+    async def connect(self, received: int) -> None:
+        """Opens the link; messages up to the number `received` are not sent again."""
+        wire = Wire(opens=True, received=received, max_message=self._config.max_message_bytes)
+        link = Link(wire, self._on_link_gone)
+        connect = partial(self._runtime.connect, self.sandbox, lambda: link)
+        await connect()
+        self._link = link
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await link.connected()
+        except (ConnectionError, TimeoutError) as e:
+            why = str(e) or f"it said nothing for {START_SECONDS:g} s"
+            raise SandboxFailed(f"The sandbox does not answer: {why}.") from e
+        self._tasks.spawn(keep_connected(link, connect, self.id))
+        for info in wire.streams.values():
+            context, _, number = str(info.get("kernel")).rpartition(".")
+            if number.isdecimal() and len(number) < 10:
+                self._numbers[context] = max(int(number), self._numbers.get(context, 0))
+        self._oom_kills = await self._runtime.out_of_memory(self.sandbox)
+
+    def watch(self) -> None:
+        """Begins to wait for its end."""
+
+        async def wait() -> None:
+            reason = await self._runtime.ended(self.sandbox)
+            if self._link is not None:
+                # What it said before its end is still to be read.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LAST_WORDS_SECONDS):
+                        await self._link.lost()
+            self._end(f"the sandbox ended: {reason}")
+
+        self._tasks.spawn(wait())
+
+    async def pause(self) -> None:
+        await self._runtime.pause(self.sandbox)
+
+    async def resume(self) -> None:
+        await self._runtime.resume(self.sandbox)
+
+    async def leave(self) -> None:
+        """The gateway stops; the sandbox goes on, and the next gateway takes it up."""
+        self._left = True
+        self._tasks.cancel()
+        if self._link is not None:
+            self._link.close()
+
+    async def stop(self) -> None:
+        """Ends it, and everything that runs in it; its workspace stays."""
+        self.gone = self.gone or "it was stopped"
+        await self.leave()
+        try:
+            await self._runtime.stop(self.sandbox)
+        finally:
+            # What could not be ended is a stray from now on, and swept away later.
+            self.on_stopped()
+
+    # -- kernels
+
+    async def start_kernel(
+        self, context: str, owner: Owner, variables: dict[str, str], *, hurry: bool = True
+    ) -> KernelConnection:
+        number = self._numbers[context] = self._numbers.get(context, 0) + 1
+        kernel = KernelConnection(self.link, f"{context}.{number}", owner)
+        self._starting.add(kernel)
+        try:
+            await kernel.start(variables, hurry=hurry)
+        finally:
+            self._starting.discard(kernel)
+        return kernel
+
+    def adopt_kernel(self, context: str, owner: Owner) -> KernelConnection | None:
+        """The kernel that an earlier gateway started for a context, if it is still there."""
+        kernel = KernelConnection(self.link, f"{context}.{self._numbers.get(context, 0)}", owner)
+        return kernel if kernel.adopt() else None
+
+    async def kill_all_but(self, contexts: Collection[str]) -> None:
+        """Ends the kernels of contexts that nobody knows of, and those that were already replaced."""
+        kept = {f"{context}.{self._numbers.get(context, 0)}" for context in contexts}
+        there = {str(info.get("kernel")) for info in self.link.wire.streams.values()}
+        for kernel in there - kept:
+            await self.link.command("signal", kernel=kernel, signal=int(signal.SIGKILL))
+
+    async def meter(self) -> Meter | None:
+        return await self._runtime.meter(self.sandbox)
+
+    async def why(self, exit: Exit) -> str:
+        """Why a kernel ended, in words."""
+        kills = await self._runtime.out_of_memory(self.sandbox)
+        before, self._oom_kills = self._oom_kills, kills
+        if kills <= before:
+            return exit.describe()
+        usage = await self._runtime.usage(self.sandbox)
+        return f"the kernel ran out of memory: {used_of_limit(usage, self.sandbox.limits)}"
+
+    # -- its end
+
+    def _on_link_gone(self, reason: str) -> None:
+        """A connection ended. It is made again, unless the sandbox itself is the problem."""
+        if self._link is not None and self._link.broken:
+            self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        if self.gone is None and not self._left:
+            self.gone = reason
+            if self._link is not None:
+                self._link.close()
+            for kernel in self._starting:
+                kernel.lost(reason)
+            self.on_end(reason)
+
+
+class Unheard:
+    """The owner of a kernel that stands ready: nobody listens yet to what it says."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def on_message(self, message: KernelMessage, number: int) -> None:
+        self._link.handled(number)
+
+    def on_oversized(self, parts: list[bytes], size: int, number: int) -> None:
+        self._link.handled(number)
+
+    def on_malformed(self, channel: str, problem: str, number: int) -> None:
+        self._link.handled(number)
+
+    def on_exit(self, kernel: str, exit: Exit, number: int) -> None:
+        self._link.handled(number)
+
+    def on_passed(self, number: int) -> None:
+        self._link.handled(number)

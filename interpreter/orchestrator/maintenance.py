@@ -1,0 +1,155 @@
+"""What is written down against what there is: at start, and every few minutes.
+
+Sandboxes that belong to no session are ended, sessions whose sandbox is gone are told so, and
+workspaces that nobody has any more are removed. Only what this data directory's gateway made is
+ever touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from interpreter.errors import InterpreterError, SandboxFailed
+from interpreter.models import SessionState
+from interpreter.orchestrator import states
+from interpreter.orchestrator.launcher import Launcher
+from interpreter.orchestrator.live_sandbox import LiveSandbox
+from interpreter.orchestrator.session import LiveSession
+from interpreter.orchestrator.tasks import Tasks
+from interpreter.runtimes.base import Runtime, Sandbox
+from interpreter.store import SessionRecord
+from interpreter.workspace import Workspaces
+
+log = structlog.get_logger()
+
+PATIENCE = 10.0
+"""How long the start of a gateway waits for sandboxes to answer; then they are waited for later."""
+
+
+class Maintenance:
+    """Keeps sessions, sandboxes and workspaces in step."""
+
+    def __init__(
+        self,
+        sessions: Mapping[str, LiveSession],
+        launcher: Launcher,
+        runtime: Runtime,
+        workspaces: Workspaces,
+        reconcile_seconds: float,
+        on_found: Callable[[LiveSession], None],
+    ) -> None:
+        self._sessions = sessions
+        self._launcher = launcher
+        self._runtime = runtime
+        self._workspaces = workspaces
+        self._reconcile_seconds = reconcile_seconds
+        self._on_found = on_found
+        self._tasks = Tasks("maintenance")
+
+    async def begin(self) -> None:
+        """Takes up what an earlier gateway left, removes what nobody knows, and goes on doing so."""
+        searches = []
+        for session in self._sessions.values():
+            if session.record.handle is None:
+                await self._without_sandbox(session)
+            elif session.record.runtime != self._runtime.name:
+                self._launcher.known.add(session.record.sandbox_id or session.id)
+                session.stay_elsewhere(self._runtime.name)
+            else:
+                record = session.record
+                workspace = record.workspace_id or session.id
+                live = self._launcher.live(sandbox_of(record), workspace, record.disk_enforced_by)
+                searches.append(self._tasks.spawn(self._find(session, live)))
+        await self._runtime.sweep(self._launcher.known)
+        await self._workspaces.sweep(self._has_workspace)
+        if searches:
+            await asyncio.wait(searches, timeout=PATIENCE)
+        self._tasks.spawn(self._repeat())
+
+    async def _without_sandbox(self, session: LiveSession) -> None:
+        """What an earlier gateway that was killed did not come to do any more."""
+        reason = "the gateway was killed while the session ended"
+        if session.state is not SessionState.creating:
+            if session.state in states.WITH_SANDBOX:
+                await session.give_up(reason)
+            else:
+                await session.abandon(reason)
+            session.created.set()
+        elif session.record.workspace_id is None:
+            # Of a workspace that was being made nobody knows how far it got.
+            await self._workspaces.remove(session.id)
+        else:
+            await session.abandon(reason)
+
+    async def _find(self, session: LiveSession, live: LiveSandbox) -> None:
+        """Takes up a session of an earlier gateway, or records that its sandbox is gone."""
+        try:
+            await session.remember()
+            found = await self._runtime.find(live.sandbox)
+            if found is None:
+                raise SandboxFailed("its sandbox was gone when the gateway started again")
+            await self._workspaces.open(live.workspace_id)
+            if found == "paused":
+                session.keep_paused(live)
+            else:
+                await session.take_up(live)
+            live.watch()
+            self._on_found(session)
+            log.info("session found again", session=session.id, state=session.state.value)
+        except (InterpreterError, ConnectionError, TimeoutError) as e:
+            reason = e.message if isinstance(e, InterpreterError) else str(e)
+            log.warning("session not found again", session=session.id, reason=reason)
+            await session.give_up(reason)
+            await live.stop()
+
+    async def _repeat(self) -> None:
+        while True:
+            await asyncio.sleep(self._reconcile_seconds)
+            self._launcher.fill_pools()
+            try:
+                await self.reconcile()
+            except InterpreterError as e:
+                log.warning("sandboxes could not be looked through", reason=e.message)
+            except Exception:
+                log.exception("sandboxes could not be looked through")
+
+    async def reconcile(self) -> None:
+        # A session may get another sandbox meanwhile, which is not in the answer.
+        before = [(s, s.live) for s in self._sessions.values() if s.live is not None]
+        there = await self._runtime.sweep(self._launcher.known)
+        for session, live in before:
+            if session.live is live and live.id not in there:
+                session.lost_sandbox("its sandbox is gone")
+        await self._workspaces.sweep(self._has_workspace)
+
+    def _has_workspace(self, id: str) -> bool:
+        return id in self._launcher.known or any(
+            id == workspace_of(session.record) for session in self._sessions.values()
+        )
+
+    async def close(self) -> None:
+        self._tasks.cancel()
+        await self._tasks.done()
+
+
+def workspace_of(record: SessionRecord) -> str | None:
+    """None for a session that has none yet; what there is of a first try then is nobody's."""
+    if record.state == "creating" and record.workspace_id is None:
+        return None
+    return record.workspace_id or record.id
+
+
+def sandbox_of(record: SessionRecord) -> Sandbox:
+    """The sandbox of a stored session, for its runtime to look for."""
+    assert record.handle is not None
+    return Sandbox(
+        id=record.sandbox_id or record.id,
+        environment=record.environment,
+        limits=record.limits,
+        isolation=record.isolation,
+        limits_enforced_by=record.limits_enforced_by,
+        handle=record.handle,
+    )

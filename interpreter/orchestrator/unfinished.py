@@ -1,0 +1,50 @@
+"""The cells that an earlier gateway left unfinished: from the store, and from its journal."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from interpreter.config import Config
+from interpreter.models import EventType, Execution, ExecutionStatus
+from interpreter.orchestrator.cell import Cell
+from interpreter.orchestrator.events import EventLog
+from interpreter.store import Store, saving_execution
+
+
+async def save_journaled(store: Store, session_id: str, events: EventLog) -> None:
+    """Stores the cells of the journal that the gateway was killed too early to store."""
+    seen: set[str] = set()
+    if not (entries := store.journaled(session_id)):
+        return
+    for entry in entries:
+        execution = entry.execution
+        if execution.id in seen or await store.has_execution(session_id, execution.id):
+            continue
+        seen.add(execution.id)
+        # Whether the kernel ever saw it is for the kernel to say.
+        queued = replace(execution, status=ExecutionStatus.queued, started_at=None)
+        facts = {"status": "queued", "request": entry.request}
+        events.append(EventType.status, execution.id, facts)
+        events.along(saving_execution(queued, msgspec.json.encode(queued)))
+    await events.settled()
+
+
+async def unfinished_cells(store: Store, session_id: str, config: Config) -> list[Cell]:
+    """Oldest first."""
+    return [await _restore(store, e, config) for e in await store.unfinished(session_id)]
+
+
+async def _restore(store: Store, execution: Execution, config: Config) -> Cell:
+    """An unfinished cell, from its execution and its events."""
+    cell: Cell | None = None
+    after = 0
+    while rows := await store.events(execution.session_id, after, execution_id=execution.id):
+        for row in rows:
+            data = msgspec.json.decode(row.data)
+            if cell is None:
+                cell = Cell.restore(execution, data.get("request", {}), config)
+            cell.replay(EventType(row.type), data)
+            cell.recorded_bytes += len(row.data)
+        after = rows[-1].seq
+    return cell or Cell.restore(execution, {}, config)

@@ -1,0 +1,78 @@
+"""An engine that hangs: who does not need it does not notice, who does is told, and nothing leaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.conftest import Gateway
+from tests.engines.conftest import MakeGateway, new_session, run
+from tests.engines.own_engine import OwnEngine
+from tests.mounts import soon
+
+
+@pytest.fixture
+def stalling(own_engine: Callable[..., OwnEngine]) -> OwnEngine:
+    return own_engine()
+
+
+@pytest.fixture
+def gateway(stalling: OwnEngine, make_gateway: MakeGateway) -> Gateway:
+    settings = {"link": "socket", "engine_timeout": "3"}
+    return make_gateway({"DOCKER_HOST": stalling.host}, **settings).start()
+
+
+def sandboxes(engine: OwnEngine) -> set[str]:
+    client = engine.client()
+    found = {one["Labels"]["org.interpreter.sandbox"] for one in client.containers(all=True)}
+    client.close()
+    return found
+
+
+def test_what_does_not_need_the_engine_is_answered_while_it_hangs(
+    gateway: Gateway, stalling: OwnEngine
+) -> None:
+    with gateway.client() as client:
+        id = new_session(client)["id"]
+        first = run(client, id, "x = 1")
+        client.timeout = 15  # instead of two minutes: whoever waits for the engine waits longer
+        stalling.stall()
+        try:
+            assert client.get("/v1/sessions").json()["sessions"][0]["id"] == id
+            assert client.get(f"/v1/sessions/{id}").json()["state"] == "ready"
+            assert run(client, id, "x + 1")["text"] == "2"
+            assert client.get(f"/v1/sessions/{id}/executions/{first['id']}").json() == first
+            assert run(client, id, "import os; os._exit(1)")["status"] == "lost"
+            assert run(client, id, "'a new kernel'")["text"] == "'a new kernel'"
+            with ThreadPoolExecutor() as others:
+                # More than there are threads for the engine.
+                refused = [others.submit(client.post, "/v1/sessions") for _ in range(10)]
+                assert run(client, id, "2")["text"] == "2"
+                for answer in (one.result() for one in refused):
+                    assert answer.status_code == 503
+                    assert answer.json()["error"]["code"] == "sandbox_failed"
+                    assert "the engine does not answer" in answer.json()["error"]["message"]
+            assert client.get("/healthz").status_code == 200
+        finally:
+            stalling.go_on()
+        client.timeout = 120
+        other = new_session(client)["id"]
+        assert soon(lambda: sandboxes(stalling) == {id, other}, seconds=60), sandboxes(stalling)
+        left = {path.stem for path in (gateway.data / "workspaces").iterdir()}
+        assert left == {id, other}
+
+
+def test_a_session_deleted_while_the_engine_hangs_is_gone_when_it_goes_on(
+    gateway: Gateway, stalling: OwnEngine
+) -> None:
+    with gateway.client() as client:
+        id = new_session(client)["id"]
+        stalling.stall()
+        try:
+            assert client.delete(f"/v1/sessions/{id}").status_code == 200
+            assert client.get("/v1/sessions").json()["sessions"] == []
+        finally:
+            stalling.go_on()
+        assert soon(lambda: sandboxes(stalling) == set(), seconds=60)
