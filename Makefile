@@ -1,13 +1,14 @@
 # make serve   start the gateway on 127.0.0.1:8888
 # make test    every check and test
 # make bench   measure, print a table, write JSON
+# make chaos   random work and random kills for half an hour (docs/chaos.md)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export INTERPRETER_KERNELS_DIR ?= $(CURDIR)/$(VENV)/kernels
 
-.PHONY: serve test check bench clean
+.PHONY: serve test check bench chaos clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/interpreter serve
@@ -23,6 +24,14 @@ check: $(VENV)/.test-installed
 bench: $(VENV)/.test-installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m benchmarks
+
+CHAOS_MINUTES ?= 30
+CHAOS_KILLS ?= 500
+CHAOS_RUNTIME ?= embedded
+
+chaos: $(VENV)/.test-installed
+	$(BIN)/python -m chaos --minutes $(CHAOS_MINUTES) --kills $(CHAOS_KILLS) \
+		--runtime $(CHAOS_RUNTIME) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED))
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
