@@ -53,6 +53,7 @@ def _kernel(folder: str, number: int, stack: ExitStack) -> Kernel:
     file = os.path.join(folder, f"{number}.json")
     write_connection_file(file, transport="ipc", ip=os.path.join(folder, f"k{number}"))
     request = {"kernel": str(number), "connection_file": file, "workspace": folder}
+    request |= {"env": {}, "hurry": False}
     socket.send_fds(ours, [json.dumps(request).encode()], [sys.stderr.fileno()])
     answer = ours.recv(64 * 1024)
     if not answer:

@@ -52,30 +52,57 @@ class Gateway:
 
 
 @contextmanager
-def running(**settings: str) -> Iterator[Gateway]:
-    with tempfile.TemporaryDirectory(prefix="interpreter-bench-") as folder:
-        data, log = Path(folder, "data"), Path(folder, "log")
-        environ = {k: v for k, v in os.environ.items() if not k.startswith("INTERPRETER_")}
-        places = {"kernels_dir": str(kernels.folder()), "data_dir": str(data), "port": "0"}
-        given = {"runtime": "embedded", **places, **settings}
-        environ |= {f"INTERPRETER_{name.upper()}": value for name, value in given.items()}
-        # Sessions end with it, so that stopping it is all there is to clean up.
-        environ["INTERPRETER_ON_SHUTDOWN"] = "stop"
-        with log.open("wb") as file:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "interpreter.cli", "serve"],
-                env=environ, cwd=folder, start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-            )  # fmt: skip
-        try:
-            url = _url(process, log)
-            with closing(Gateway(process, url, (data / "token").read_text().strip())) as gateway:
-                yield gateway
-        except Exception as e:
-            e.add_note(f"The gateway's log:\n{log.read_text()[-8000:]}")
-            raise
-        finally:
-            stop(process)
+def folder(settings_file: str = "") -> Iterator[str]:
+    """A folder for a gateway's data, with a settings file in it."""
+    with tempfile.TemporaryDirectory(prefix="interpreter-bench-") as place:
+        Path(place, "interpreter.toml").write_text(settings_file)
+        yield place
+
+
+@contextmanager
+def running(settings_file: str = "", **settings: str) -> Iterator[Gateway]:
+    """A gateway whose sessions end with it, so that stopping it is all there is to clean up."""
+    with (
+        folder(settings_file) as place,
+        _process(Path(place), on_shutdown="stop", **settings) as gateway,
+    ):
+        yield gateway
+
+
+class Restarted:
+    """A gateway that is started again and again; its sessions stay."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    @contextmanager
+    def started(self) -> Iterator[Gateway]:
+        with _process(self._place, on_shutdown="keep") as gateway:
+            yield gateway
+
+
+@contextmanager
+def _process(place: Path, **settings: str) -> Iterator[Gateway]:
+    data, log = place / "data", place / "log"
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("INTERPRETER_")}
+    places = {"kernels_dir": str(kernels.folder()), "data_dir": str(data), "port": "0"}
+    given = {"runtime": "embedded", **places, **settings}
+    environ |= {f"INTERPRETER_{name.upper()}": value for name, value in given.items()}
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "interpreter.cli", "serve"],
+            env=environ, cwd=place, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+        )  # fmt: skip
+    try:
+        url = _url(process, log)
+        with closing(Gateway(process, url, (data / "token").read_text().strip())) as gateway:
+            yield gateway
+    except Exception as e:
+        e.add_note(f"The gateway's log:\n{log.read_text()[-8000:]}")
+        raise
+    finally:
+        stop(process)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

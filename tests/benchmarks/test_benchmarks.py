@@ -34,3 +34,20 @@ def test_a_quick_run_writes_its_numbers_and_leaves_nothing_else() -> None:
         assert figure["ratio"] > 0
         assert len(figure["ours"]) == len(figure["theirs"]) == 2
     assert found["figures"]["cell"][0]["met"] in (True, False)
+
+
+def test_containers_are_measured_and_none_is_left() -> None:
+    with tempfile.TemporaryDirectory(prefix="b-") as folder:
+        results = Path(folder, "results")
+        environ = {**os.environ, "INTERPRETER_KERNELS_DIR": KERNELS}
+        command = [sys.executable, "-m", "benchmarks", "containers", "--quick"]
+        run = subprocess.run(
+            [*command, "--results", str(results)], cwd=ROOT, env=environ, capture_output=True, text=True
+        )
+        # The engine itself is asked afterwards whether anything is left in it.
+        assert run.returncode == 0, run.stdout + run.stderr
+        (file,) = results.iterdir()
+        found = json.loads(file.read_text())["figures"]["containers"]
+    assert [figure["met"] is not None for figure in found] == [True, True, True, False]
+    assert all(figure["median"] > 0 for figure in found)
+    assert len(found[-1]["ours"]) == 2, "the memory of each idle session"
