@@ -23,6 +23,8 @@ from interpreter.link.connection import Incoming, Link
 from interpreter.link.wire import Closed, Oversized
 
 CHANNELS = ("shell", "iopub", "stdin", "control")
+START_SECONDS = 60.0
+"""How long a kernel has to start, with all that is to be loaded in it."""
 SUBSCRIPTION_RETRY = 0.1
 LAST_WORDS = 2000
 """Characters of a dead kernel's stderr that are shown."""
@@ -83,7 +85,8 @@ class KernelConnection:
         for channel in CHANNELS:
             info = {"kernel": self.name, "channel": channel}
             self._streams[channel] = self._link.open(info, self._handler(channel))
-        answer = await self._link.command("start", kernel=self.name, env=variables or {}, hurry=hurry)
+        arguments = {"kernel": self.name, "env": variables or {}, "hurry": hurry}
+        answer = await self._link.command("start", within=START_SECONDS, **arguments)
         if "error" in answer:
             raise SandboxFailed(f"The kernel could not be started: {str(answer['error'])[:1000]}")
         while not self._iopub_seen.is_set():
@@ -137,9 +140,9 @@ class KernelConnection:
         """Ends the kernel and waits until its last output is here."""
         if self.exit is None:
             await self._signal(signal.SIGKILL)
-            await self._exited.wait()
+            await self._link.heard(self._exited.wait())
 
-    async def _signal(self, number: signal.Signals, **more: str) -> None:
+    async def _signal(self, number: signal.Signals, **more: Any) -> None:
         if self.exit is None:
             await self._link.command("signal", kernel=self.name, signal=int(number), **more)
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
 from interpreter.link.frames import FrameError
 from interpreter.link.wire import (
     CONTROL,
     Closed,
     Connected,
+    Event,
     HungUp,
     Message,
     Opened,
@@ -27,9 +28,23 @@ from interpreter.link.wire import (
 )
 
 ACK_DELAY = 0.1
+ANSWER_SECONDS = 20.0
+"""How long a kernel host that could answer has for it."""
+FLAPPING = 3
+"""More connections than this in that time are of the sandbox's own making."""
 
 Incoming = Message | Oversized | Closed
 Handler = Callable[[Incoming], None]
+T = TypeVar("T")
+
+
+class _Moment(NamedTuple):
+    """How a link is at a moment: whether the other end could be heard now."""
+
+    frozen: bool
+    connected: bool
+    greetings: int
+    stored: int
 
 
 class Link(asyncio.Protocol):
@@ -47,6 +62,8 @@ class Link(asyncio.Protocol):
         self.broken = False
         """Whether the sandbox did what no further connection can mend."""
         self.closed = False
+        self.frozen = False
+        """Whether the sandbox cannot say anything, because its owner has paused it."""
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -59,7 +76,7 @@ class Link(asyncio.Protocol):
         self._commands: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._next_command = 1
         self._held: list[Incoming] | None = None
-        self._greeted = False
+        self._greetings = 0
         self._writing_paused = False
         self.on_notice: Callable[[dict[str, Any]], None] = lambda notice: None
         self.on_passed: Callable[[int], None] = self.handled
@@ -78,21 +95,26 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for event in self.wire.receive(data):
-                if isinstance(event, Connected):
-                    self._greet(event)
-                elif isinstance(event, Opened):
-                    raise FrameError("only the gateway opens streams")
-                elif self._held is not None:
-                    self._held.append(event)
-                else:
-                    self._hand_out(event)
-        except HungUp as e:
-            self._problem = str(e)
-            self.disconnect()
+            try:
+                self._take_in(self.wire.receive(data))
+            except HungUp as e:
+                self._take_in(e.before)
+                self._problem = str(e)
+                self.disconnect()
         except Exception as e:
             self._fail(e)
         self._schedule_flush()
+
+    def _take_in(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, Connected):
+                self._greet(event)
+            elif isinstance(event, Opened):
+                raise FrameError("only the gateway opens streams")
+            elif self._held is not None:
+                self._held.append(event)
+            else:
+                self._hand_out(event)
 
     def pause_writing(self) -> None:
         # A sandbox that does not read what it is sent is not read from either.
@@ -168,10 +190,12 @@ class Link(asyncio.Protocol):
             self._ack_timer = self._loop.call_later(ACK_DELAY, self._acknowledge)
         self._schedule_flush()
 
-    async def command(self, do: str, **arguments: Any) -> dict[str, Any]:
+    async def command(
+        self, do: str, *, within: float = ANSWER_SECONDS, **arguments: Any
+    ) -> dict[str, Any]:
         """Asks the kernel host for something and returns its answer, however many connections it takes.
 
-        Raises ConnectionError when the link is closed.
+        Raises ConnectionError when the link is closed, or the kernel host does not answer.
         """
         if self.closed or self.broken:
             raise ConnectionError(self._problem)
@@ -181,9 +205,29 @@ class Link(asyncio.Protocol):
         self._commands[number] = answer
         try:
             self.send(CONTROL, [json.dumps({"id": number, "do": do, **arguments}).encode()])
-            return await answer
+            return await self.heard(answer, within)
         finally:
             self._commands.pop(number, None)
+
+    async def heard(self, answer: Awaitable[T], within: float = ANSWER_SECONDS) -> T:
+        """Waits for what the kernel host is to say. One that could and does not is of no use any more:
+        its link is broken, and ConnectionError is raised.
+
+        Time does not count while the sandbox is frozen, the connection is lost, or nothing is read
+        because what was read cannot be stored.
+        """
+        waiting = asyncio.ensure_future(answer)
+        try:
+            while True:
+                before = self._moment()
+                await asyncio.wait({waiting}, timeout=within)
+                if waiting.done():
+                    return waiting.result()
+                if self._was_silent_since(before):
+                    self._break(f"the sandbox does not answer: it said nothing for {within:g} s")
+                    raise ConnectionError(self._problem)
+        finally:
+            waiting.cancel()
 
     def disconnect(self) -> None:
         """Ends the connection; there can be another."""
@@ -203,12 +247,26 @@ class Link(asyncio.Protocol):
 
     def _greet(self, event: Connected) -> None:
         self.facts = event.facts
-        if not self._greeted and event.streams.keys() - self._handlers.keys():
+        if not self._greetings and event.streams.keys() - self._handlers.keys():
             self._held = []
             self._choose_reading()
-        self._greeted = True
+        self._greetings += 1
         if not self._connected.done():
             self._connected.set_result(None)
+
+    def _moment(self) -> _Moment:
+        connected = self._transport is not None and self._connected.done()
+        return _Moment(self.frozen, connected, self._greetings, self.wire.stored)
+
+    def _was_silent_since(self, before: _Moment) -> bool:
+        now = self._moment()
+        if before.frozen or now.frozen:
+            return False
+        if self.wire.received > now.stored == before.stored:
+            return False  # it is not read from
+        if now.greetings == before.greetings:
+            return before.connected and now.connected
+        return now.greetings - before.greetings > FLAPPING
 
     def _hand_out(self, event: Incoming) -> None:
         if event.stream == CONTROL:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 HEADER = struct.Struct(">IBIQ")
 MAX_PAYLOAD = 256 * 1024
@@ -24,6 +24,9 @@ _COUNT = struct.Struct(">I")
 
 class FrameError(Exception):
     """The other end broke the format or the rules. The connection cannot go on."""
+
+    before: Sequence[Any] = ()
+    """What was received before that, and with it."""
 
 
 class Kind(enum.IntEnum):

@@ -54,8 +54,11 @@ ACK_BYTES = 512 * 1024
 ACK_MESSAGES = 64
 
 
+GOODBYE = b"{}"
+
+
 class HungUp(FrameError):
-    """A HELLO in the middle: the other end is done with this connection, and waits for the next.
+    """A HELLO in the middle that says nothing: the other end waits for another connection.
 
     Said where a connection cannot be ended otherwise: on a container's stdout.
     """
@@ -193,7 +196,7 @@ class Wire:
 
     def hang_up(self) -> bytes:
         """Ends the connection; returns what tells the other end, if it was greeted at all."""
-        said = encode(Kind.HELLO, 0, 0, b"{}") if self._greeted else b""
+        said = encode(Kind.HELLO, 0, 0, GOODBYE) if self._greeted else b""
         self.disconnect()
         return said
 
@@ -307,22 +310,34 @@ class Wire:
     # -- incoming
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[Event]:
-        """What the bytes bring. Raises FrameError; the connection is then to be closed."""
+        """What the bytes bring. Raises FrameError; the connection is then to be closed.
+
+        What came before the error was received all the same: the error has it as `before`.
+        """
         events: list[Event] = []
-        for frame in self._reader.feed(data):
-            if not self._greeted:
-                events.append(self._hello(frame))
-            elif frame.kind is Kind.ACK:
-                self._forget(frame.number)
-            elif frame.kind is Kind.CREDIT:
-                self._credit(frame)
-            elif frame.kind is Kind.HELLO:
-                raise HungUp("a second HELLO on one connection")
-            else:
-                event = self._incoming(frame)
-                if event is not None:
+        try:
+            for frame in self._reader.feed(data):
+                if (event := self._take_in(frame)) is not None:
                     events.append(event)
+        except FrameError as e:
+            e.before = events
+            raise
         return events
+
+    def _take_in(self, frame: Frame) -> Event | None:
+        if not self._greeted:
+            return self._hello(frame)
+        if frame.kind is Kind.ACK:
+            self._forget(frame.number)
+        elif frame.kind is Kind.CREDIT:
+            self._credit(frame)
+        elif frame.kind is Kind.HELLO:
+            if frame.payload == GOODBYE:
+                raise HungUp("the other end hung up")
+            raise FrameError("a second HELLO on one connection")
+        else:
+            return self._incoming(frame)
+        return None
 
     def _hello(self, frame: Frame) -> Connected:
         if frame.kind is not Kind.HELLO:
@@ -451,6 +466,11 @@ class Wire:
         self._handled = max(self._handled, number)
         if self._handled_bytes >= ACK_BYTES or self._handled - self._acked >= ACK_MESSAGES:
             self.acknowledge()
+
+    @property
+    def stored(self) -> int:
+        """The number up to which every message was handled."""
+        return self._handled
 
     @property
     def owes_ack(self) -> bool:

@@ -21,7 +21,7 @@ from interpreter.orchestrator.cells import Cells
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.history import History
 from interpreter.orchestrator.kernel_listener import KernelListener
-from interpreter.orchestrator.live_sandbox import START_SECONDS, LiveSandbox
+from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.tasks import Tasks
 
 RESTARTS = 2
@@ -137,7 +137,8 @@ class Context:
         kernel, self._kernel = self._kernel, None
         self.cells.detach()
         if kernel is not None:
-            await kernel.kill()
+            with contextlib.suppress(ConnectionError):  # then it ends with its sandbox
+                await kernel.kill()
         self.lose("its context was deleted", ExecutionStatus.cancelled)
         await self.cells.close()
 
@@ -159,7 +160,11 @@ class Context:
 
     async def restart(self) -> None:
         """A new kernel: memory is gone, files stay. Cells that run or wait are cancelled."""
-        await asyncio.shield(self._tasks.spawn(self._replace("the kernel was restarted", asked=True)))
+        replacing = self._tasks.spawn(self._replace("the kernel was restarted", asked=True))
+        await asyncio.wait({replacing})
+        if replacing.cancelled() or isinstance(replacing.exception(), ConnectionError):
+            raise SandboxFailed("The sandbox ended while its kernel was restarted.")
+        replacing.result()
 
     # -- when a kernel dies
 
@@ -185,10 +190,9 @@ class Context:
             self._on_restart(reason)
             for attempt in range(1, RESTARTS + 1):
                 try:
-                    async with asyncio.timeout(START_SECONDS):
-                        kernel = await live.start_kernel(self.name, self.listener, self._variables)
+                    kernel = await live.start_kernel(self.name, self.listener, self._variables)
                     break
-                except (SandboxFailed, TimeoutError, ConnectionError) as e:
+                except (SandboxFailed, ConnectionError) as e:
                     if live.gone is not None:
                         return
                     if attempt == RESTARTS:

@@ -14,7 +14,7 @@ from functools import partial
 
 from interpreter.config import Config
 from interpreter.errors import SandboxFailed
-from interpreter.kernel.connection import Exit, KernelConnection, Owner
+from interpreter.kernel.connection import START_SECONDS, Exit, KernelConnection, Owner
 from interpreter.kernel.messages import KernelMessage
 from interpreter.link.connection import Link
 from interpreter.link.wire import Wire
@@ -22,7 +22,6 @@ from interpreter.orchestrator.reconnect import keep_connected
 from interpreter.orchestrator.tasks import Tasks
 from interpreter.runtimes.base import Meter, Runtime, Sandbox, used_of_limit
 
-START_SECONDS = 60.0
 LAST_WORDS_SECONDS = 1.0
 DEFAULT = "default"
 """The context that every session has."""
@@ -122,10 +121,20 @@ class LiveSandbox:
         self._tasks.spawn(wait())
 
     async def pause(self) -> None:
-        await self._runtime.pause(self.sandbox)
+        self._freeze(True)
+        try:
+            await self._runtime.pause(self.sandbox)
+        except BaseException:
+            self._freeze(False)
+            raise
 
     async def resume(self) -> None:
         await self._runtime.resume(self.sandbox)
+        self._freeze(False)
+
+    def _freeze(self, frozen: bool) -> None:
+        if self._link is not None:
+            self._link.frozen = frozen
 
     async def leave(self) -> None:
         """The gateway stops; the sandbox goes on, and the next gateway takes it up."""
@@ -153,7 +162,10 @@ class LiveSandbox:
         kernel = KernelConnection(self.link, f"{context}.{number}", owner)
         self._starting.add(kernel)
         try:
-            await kernel.start(variables, hurry=hurry)
+            async with asyncio.timeout(START_SECONDS):
+                await kernel.start(variables, hurry=hurry)
+        except TimeoutError:
+            raise SandboxFailed(f"A kernel did not answer within {START_SECONDS:g} s.") from None
         finally:
             self._starting.discard(kernel)
         return kernel

@@ -290,7 +290,7 @@ class LiveSession:
                 await context.begin(self.live)
             except BaseException as e:
                 await self._drop_context(context)
-                if isinstance(e, ConnectionError | TimeoutError):
+                if isinstance(e, ConnectionError):
                     raise SandboxFailed(f"The context got no kernel: {e}.") from e
                 raise
             await self._save_contexts(f"context {name} was created")

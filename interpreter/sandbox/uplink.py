@@ -148,15 +148,19 @@ class Uplink:
         if self._connection is None or self._hung_up:
             return
         try:
-            for event in self.wire.receive(data):
-                if not isinstance(event, Connected):
-                    self._handle(event)
-                    self.wire.handled(event.number)
-        except FrameError:
+            self._take_in(self.wire.receive(data))
+        except FrameError as e:
+            self._take_in(e.before)
             self._hang_up()
             return
         if self._held == 0 and self.wire.has_output:
             self.flush_soon()  # what the wire itself has to say
+
+    def _take_in(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if not isinstance(event, Connected):
+                self._handle(event)
+                self.wire.handled(event.number)
 
     def _hang_up(self) -> None:
         """What comes in makes no sense: an earlier connection may still have had something to say."""

@@ -25,12 +25,14 @@ FROM interpreter/python
 COPY liar.pth liar.py /opt/kernel/lib/python3.11/site-packages/
 """
 LIAR = """
-import os, sys
+import os, sys, time
 
 def write(connection, data):
     if os.path.exists('/workspace/lie'):
         with open('/workspace/lie', 'rb') as lie:
             data = memoryview(lie.read())
+        if data == b'nothing any more':
+            time.sleep(1000)
         os.set_blocking(connection.write_fd, True)
         while data:
             data = data[os.write(connection.write_fd, data):]
@@ -123,6 +125,19 @@ def test_a_lie_on_the_link_fails_its_session_and_no_other(
     assert problem in told["reason"]
     assert result["reason"] == told["reason"]
     assert neighbour.text("6 * 7") == "42"
+
+
+def test_a_kernel_host_that_says_nothing_any_more_is_given_up(
+    gateways: dict[str, Gateway], neighbours: dict[str, Cells]
+) -> None:
+    with session(gateways["socket"], "hostile") as cells:
+        assert cells.text("6 * 7") == "42"
+        result = cells.run(telling(repr(b"nothing any more")), timeout=1)
+        told = cells.look()
+        assert neighbours["socket"].text("6 * 7") == "42"
+    assert (result["status"], told["state"]) == ("timeout", "failed")
+    assert told["reason"].startswith("the sandbox does not answer")
+    assert told["reason"] in result["reason"]
 
 
 @pytest.mark.parametrize("link", ["socket", "attach"])

@@ -22,6 +22,7 @@ from tests.link.ends import MEGABYTE, kept
 from tests.link.forged import any_frame, hello, likely_frame
 
 SECONDS = 20.0
+GOODBYE = encode(Kind.HELLO, 0, 0, b"{}")
 
 
 @dataclass
@@ -105,8 +106,11 @@ async def test_a_broken_rule_ends_the_connection_and_its_owner_is_told_why(
 
 async def test_a_sandbox_that_hangs_up_can_be_connected_to_again() -> None:
     async with linked() as peer:
-        peer.writer.write(hello() + hello())
-        assert "a second HELLO" in await asyncio.wait_for(peer.gone, SECONDS)
+        told: list[dict[str, Any]] = []
+        peer.link.on_notice = told.append
+        peer.writer.write(hello() + data(CONTROL, 1, b'{"a": 1}') + GOODBYE)
+        assert "hung up" in await asyncio.wait_for(peer.gone, SECONDS)
+        assert told == [{"a": 1}], "what came before that was received"
         assert not peer.link.broken
         assert not peer.link.closed
         with pytest.raises(TimeoutError):  # it is not connected as long as the next has not greeted
@@ -287,3 +291,53 @@ async def test_a_message_that_its_handler_fails_at_ends_the_link_with_a_reason()
         gone = await asyncio.wait_for(peer.gone, SECONDS)
         assert "KeyError('no such thing')" in gone
         assert len(peer.problems) == 1
+
+
+async def test_a_host_that_does_not_answer_though_it_could_is_given_up() -> None:
+    async with linked() as peer:
+        peer.writer.write(hello())
+        await peer.link.connected()
+        with pytest.raises(ConnectionError, match="does not answer"):
+            await peer.link.command("signal", within=0.1)
+        assert peer.link.broken
+        assert "does not answer" in await asyncio.wait_for(peer.gone, SECONDS)
+
+
+async def test_time_in_which_a_host_cannot_be_heard_does_not_count() -> None:
+    host = Wire(opens=False)
+    host.connect()
+    async with linked() as peer:
+        await peer.exchange(host, lambda: host.has_output or peer.link.facts is not None)
+        await asyncio.sleep(0)
+        peer.link.frozen = True
+        asked = asyncio.create_task(peer.link.command("processes", within=0.05))
+        done, _ = await asyncio.wait({asked}, timeout=0.4)
+        assert not done, "it is frozen"
+        # What it sends is not stored, as when the disk is full: it may be waiting for that.
+        peer.link.on_passed = lambda number: None
+        host.send_json({"notice": 1})
+        await peer.exchange(host, lambda: peer.link.wire.received == 1)
+        peer.link.frozen = False
+        done, _ = await asyncio.wait({asked}, timeout=0.4)
+        assert not done, "it is not read from"
+        peer.link.handled(1)
+        with pytest.raises(ConnectionError, match="does not answer"):
+            await asked
+
+
+async def test_a_host_that_hangs_up_again_and_again_is_given_up() -> None:
+    hung_up = asyncio.Event()
+    link = Link(Wire(opens=True), lambda reason: hung_up.set())
+    asked: asyncio.Task[dict[str, Any]] | None = None
+    async with asyncio.timeout(SECONDS):
+        while asked is None or not asked.done():
+            ours, theirs = socket.socketpair()
+            with theirs:
+                theirs.send(hello() + GOODBYE)
+                hung_up.clear()
+                await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
+                await hung_up.wait()
+            asked = asked or asyncio.create_task(link.command("processes", within=0.1))
+            await asyncio.sleep(0.001)
+    with pytest.raises(ConnectionError, match="does not answer"):
+        asked.result()
