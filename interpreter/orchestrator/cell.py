@@ -70,6 +70,10 @@ class Cell:
         self.answers: list[Callable[[bytes], None]] = []
         """Called with the same at once, before it is recorded: callers wait for nothing else."""
         self.started_tick: float | None = None
+        self.paused_tick: float | None = None
+        """When its sandbox was frozen; None while it is not."""
+        self.paused_seconds = 0.0
+        """How long it was frozen before."""
 
     @classmethod
     def restore(cls, execution: Execution, facts: dict[str, Any], config: Config) -> Cell:
@@ -95,12 +99,23 @@ class Cell:
         """Seconds until the timeout of a cell that was started by an earlier gateway."""
         if self.started_tick is None:
             return self.timeout
-        return max(0.0, self.timeout - (tick() - self.started_tick))
+        return max(0.0, self.timeout - (tick() - self.started_tick - self.paused_seconds))
 
     def start(self) -> None:
         self.status = states.change(states.EXECUTION, self.status, ExecutionStatus.running)
         self.started_at = datetime.now(UTC)
         self.started_tick = tick()
+
+    def hold(self) -> dict[str, Any]:
+        """Its sandbox is frozen. Returns what has to be remembered of that."""
+        self.paused_tick = tick()
+        return {"paused_tick": self.paused_tick}
+
+    def go_on(self) -> dict[str, Any]:
+        if self.paused_tick is not None:
+            self.paused_seconds += tick() - self.paused_tick
+        self.paused_tick = None
+        return {"paused_tick": None, "paused_seconds": self.paused_seconds}
 
     def finish(self, status: ExecutionStatus, reason: str | None) -> None:
         self.status = states.change(states.EXECUTION, self.status, status)
@@ -134,6 +149,8 @@ class Cell:
             self.idle = data.get("idle", self.idle)
             self.execution_count = data.get("execution_count", self.execution_count)
             self.started_tick = data.get("tick", self.started_tick)
+            self.paused_tick = data.get("paused_tick", self.paused_tick)
+            self.paused_seconds = data.get("paused_seconds", self.paused_seconds)
             if "verdict" in data:
                 self.verdict = (ExecutionStatus(data["verdict"]), data["reason"])
         else:

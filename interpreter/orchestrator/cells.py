@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -113,12 +114,20 @@ class Cells:
 
     def hold(self) -> None:
         """The sandbox is frozen, and with it the time of the running cell."""
-        if self.current is not None and self.current.time_limit is not None:
-            self.current.time_limit.hold()
+        cell = self.current
+        if cell is not None and cell.time_limit is not None:
+            cell.time_limit.hold()
+            self._note(cell, cell.hold())
 
     def go_on(self) -> None:
-        if self.current is not None and self.current.time_limit is not None:
-            self.current.time_limit.go_on()
+        cell = self.current
+        if cell is not None and cell.time_limit is not None:
+            cell.time_limit.go_on()
+            self._note(cell, cell.go_on())
+
+    def _note(self, cell: Cell, facts: dict[str, Any]) -> None:
+        """Has something remembered of a cell that goes on running."""
+        self.events.append(EventType.status, cell.id, {"status": "running", **facts})
 
     # -- the kernel comes and goes
 
@@ -157,6 +166,8 @@ class Cells:
             self.history.add(cell)
             if cell.status is ExecutionStatus.running and self.current is None:
                 self.current = cell
+                if cell.paused_tick is not None:
+                    self._note(cell, cell.go_on())
                 self._limit_time(cell, cell.remaining())
             else:
                 self._queue.append(cell)
@@ -218,8 +229,7 @@ class Cells:
 
     def _record_start(self, cell: Cell, *, new: bool = False) -> None:
         self._on_activity()
-        facts = {"status": "running", "code": cell.request.code, "tick": cell.started_tick}
-        self.events.append(EventType.status, cell.id, facts)
+        self._note(cell, {"code": cell.request.code, "tick": cell.started_tick})
         if not new:
             self.history.save(cell)
         self._limit_time(cell, cell.timeout)
@@ -261,8 +271,7 @@ class Cells:
         """Interrupts a running cell, and kills the kernel if that does not end it in time."""
         if cell.verdict is None and self._kernel is not None:
             cell.verdict = (status, reason)
-            facts = {"status": "running", "verdict": status.value, "reason": reason}
-            self.events.append(EventType.status, cell.id, facts)
+            self._note(cell, {"verdict": status.value, "reason": reason})
             self._interrupt(cell)
 
     def _interrupt(self, cell: Cell) -> None:
@@ -341,9 +350,8 @@ class Cells:
         for cell in (self.current, *(self._queue if self._taking_up else ())):
             if cell is not None and (cell.reply is not None or cell.idle) and not cell.noted:
                 cell.noted = True
-                facts = {"status": "running", "reply": cell.reply, "idle": cell.idle}
                 count = {"execution_count": cell.execution_count}
-                self.events.append(EventType.status, cell.id, {**facts, **count})
+                self._note(cell, {"reply": cell.reply, "idle": cell.idle, **count})
 
     async def close(self) -> None:
         self.events.before_flush.remove(self._note_half_finished)

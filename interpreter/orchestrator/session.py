@@ -425,6 +425,8 @@ class LiveSession:
                 raise
             if self.live is not None:
                 self._change(SessionState.paused, cause)
+                # Also that the time of its cells stands still.
+                await self.events.caught_up()
 
     async def resume(self, cause: str) -> None:
         async with self._changing:

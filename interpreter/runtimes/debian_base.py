@@ -28,12 +28,8 @@ PACKAGES = ("usr-is-merged", "python3", "python3-venv", "ca-certificates")
 LEFT_OUT = ("man", "info", "locale", "doc", "lintian", "bug")
 """Of /usr/share; licences are kept."""
 
-ARCHIVES = f"""\
-deb http://deb.debian.org/debian {RELEASE} main
-deb http://deb.debian.org/debian {RELEASE}-updates main
-deb http://deb.debian.org/debian-security {RELEASE}-security main
-"""
-"""What the image says, and what is used where this machine has no Debian mirror configured."""
+SOURCES_LIST = "# Left out: sandboxes have no network, and every build has mirrors of its own.\n"
+"""What the image says of where its packages come from."""
 
 STAGES = ("I: downloading", "I: extracting", "I: installing", "I: creating")
 """The lines of mmdebstrap that tell how far it is."""
@@ -72,9 +68,10 @@ def ensure(client: Any, progress: Progress) -> str:
 
 
 def _command(folder: Path, tree: Path) -> list[str]:
+    # Without a mirror that this machine has configured, mmdebstrap knows one.
     here = host_settings.apt_sources().get(RELEASE)
-    (folder / "sources").write_text("\n".join(here) + "\n" if here else ARCHIVES)
-    (folder / "sources.list").write_text(ARCHIVES)
+    (folder / "sources").write_text("".join(f"{line}\n" for line in here or ()))
+    (folder / "sources.list").write_text(SOURCES_LIST)
     options = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in LEFT_OUT]
     options += ["--dpkgopt=path-include=/usr/share/doc/*/copyright"]
     options += [f"--aptopt={line}" for line in host_settings.apt_options()]
@@ -85,13 +82,13 @@ def _command(folder: Path, tree: Path) -> list[str]:
         f"--include={','.join(PACKAGES)}",
         f"--customize-hook={CLEAN}",
         f"--customize-hook=upload '{folder}/sources.list' /etc/apt/sources.list",
-        *(RELEASE, str(tree), str(folder / "sources")),
+        *(RELEASE, str(tree), *([str(folder / "sources")] if here else [])),
     ]
 
 
 def _recipe() -> str:
     """A hash of all that decides what the base is like."""
-    parts = (RELEASE, PACKAGES, LEFT_OUT, ARCHIVES, CLEAN)
+    parts = (RELEASE, PACKAGES, LEFT_OUT, SOURCES_LIST, CLEAN)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

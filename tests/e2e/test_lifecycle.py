@@ -102,12 +102,18 @@ def test_a_paused_session_is_found_again_by_the_next_gateway(own_gateway: Gatewa
     with own_gateway.client() as client:
         id = client.post("/v1/sessions").json()["id"]
         path = f"/v1/sessions/{id}"
-        client.post(f"{path}/executions", json={"code": "x = 6"})
+        body = {"code": "x = 6\nprint(x)\nimport time; time.sleep(1)", "timeout": 3, "wait": False}
+        cell = client.post(f"{path}/executions", json=body).json()["id"]
+        wait_for(lambda: client.get(f"{path}/executions/{cell}").json()["outputs"])
         client.post(f"{path}/pause")
     own_gateway.kill()
+    time.sleep(3.2)
     own_gateway.start()
     with own_gateway.client() as client:
         assert client.get(path).json()["state"] == "paused"
+        assert client.post(f"{path}/resume").status_code == 200
+        ended = client.get(f"{path}/executions/{cell}?wait=true").json()
+        assert (ended["status"], ended["text"]) == ("ok", "6\n"), "its time stood still"
         assert client.post(f"{path}/executions", json={"code": "x * 7"}).json()["text"] == "42"
         client.post(f"{path}/pause")
         assert client.delete(path).status_code == 200, "also a frozen sandbox can be ended"
