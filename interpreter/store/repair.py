@@ -26,7 +26,7 @@ from interpreter.store import wal
 from interpreter.store.examination import damage, log_of
 from interpreter.store.records import SessionRecord
 from interpreter.store.salvage import Row, Salvage
-from interpreter.store.schema import open_for_writing, transaction
+from interpreter.store.schema import open_for_reading, open_for_writing, transaction
 
 TABLES = {
     "sessions": "key",
@@ -77,7 +77,7 @@ def repair(path: Path) -> Report:
     """Repairs the database; raises ConfigurationError if that is not possible. Blocks."""
     if not path.is_file():
         raise ConfigurationError(f"There is no database {path}.", "Look at --data-dir.")
-    problem = damage(path)
+    problem = damage(path) or _unreadable_rows(path)
     if problem is None:
         return Report(None)
     try:
@@ -88,6 +88,17 @@ def repair(path: Path) -> Report:
             f"The database {path} cannot be repaired: {error}.",
             "The disk needs room for two more of it. Nothing was changed.",
         ) from error
+
+
+def _unreadable_rows(path: Path) -> str | None:
+    """Damage that only shows in what the rows say; too long a look for every start."""
+    with closing(open_for_reading(path)) as connection:
+        for table in TABLES:
+            whole = _is_whole(table)
+            bad = sum(not whole(row) for row in connection.execute(f"SELECT * FROM {table}"))
+            if bad:
+                return f"{bad} rows of the table {table} are not what was written"
+    return None
 
 
 def _repair(path: Path, folder: Path, problem: str) -> Report:

@@ -220,6 +220,23 @@ async def test_a_log_that_a_power_failure_cut_off_is_no_damage(path, fill, log):
     assert "the machine stopped before the end of the log was on the disk" in log.rest()
 
 
+async def test_a_row_that_says_something_else_is_found_though_every_page_is_well(path, fill):
+    await fill()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE events SET data = X'ff00' WHERE seq = 7 AND session = 1")
+        connection.execute("UPDATE executions SET record = '{}' WHERE id = 'e3' AND session = 2")
+    connection.close()
+    report = repair(path)
+    assert report.problem is not None
+    assert "1 rows of the table executions" in report.problem
+    assert {t.table: t.lost for t in report.tables if t.lost} == {"executions": 1, "events": 1}
+    sessions, events, cells = await everything(path)
+    assert sessions == ALL_SESSIONS
+    assert events == {**ALL_EVENTS, "s1": [n for n in ALL_EVENTS["s1"] if n != 7]}
+    assert cells == {**ALL_CELLS, "s2": [id for id in ALL_CELLS["s2"] if id != "e3"]}
+    assert repair(path).problem is None
+
+
 async def test_a_whole_database_is_left_as_it_is(path, fill):
     await fill()
     before = path.read_bytes()
