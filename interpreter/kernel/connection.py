@@ -112,11 +112,11 @@ class KernelConnection:
         self._send("shell", "kernel_info_request", {}, self._info_id)
         await self._info
 
-    async def warm_up(self) -> None:
-        """Has a kernel of Python go through a cell once: the first takes longer than all others."""
+    def rouse(self) -> None:
+        """Has a kernel of Python go through a cell that does nothing: the first one, and one after a
+        long rest, take longer than all others."""
         content = {"code": "None", "silent": True, "store_history": False, "allow_stdin": False}
         self._send("shell", "execute_request", {**content, "user_expressions": {}})
-        await self.ready()
 
     def execute(self, id: str, code: str, *, store_history: bool, allow_stdin: bool) -> None:
         content = {

@@ -65,6 +65,7 @@ class Launcher:
         if live is None:
             cold = "none was ready" if pool.maximum else "none is kept ready for this environment"
         else:
+            live.rouse()
             try:
                 misfit = await self.fit(live, limits)
             except BaseException:
