@@ -9,11 +9,12 @@ All calls block. Whatever goes wrong is an error of the API.
 
 from __future__ import annotations
 
+import bisect
 import errno
 import heapq
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -229,20 +230,25 @@ class Tree:
             os.close(found)
 
     def _make_directories(self, path: str) -> int:
-        owner = Owner(self._root)
-        at = os.dup(self._root)
         names = path.split("/")
-        for number, name in enumerate(names, 1):
+        there = bisect.bisect_left(range(1, len(names)), True, key=lambda n: self._misses(names[:n]))
+        at = beneath.find(self._root, "/".join(names[:there]), directory=True)
+        owner = Owner(self._root)
+        for name in names[there:]:
             try:
-                try:
-                    found = beneath.find(self._root, "/".join(names[:number]), directory=True)
-                except FileNotFoundError:
-                    owner.make_directory(at, name)
-                    found = beneath.find(at, name, follow_last=False, directory=True)
+                owner.make_directory(at, name)
+                made = beneath.find(at, name, follow_last=False, directory=True)
             finally:
                 os.close(at)
-            at = found
+            at = made
         return at
+
+    def _misses(self, names: Sequence[str]) -> bool:
+        try:
+            os.close(beneath.find(self._root, "/".join(names)))
+        except FileNotFoundError:
+            return True
+        return False
 
     def _check_place(self, path: str) -> None:
         """Whether a file can be put there, as far as that can be told before it is complete."""

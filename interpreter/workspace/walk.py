@@ -7,6 +7,7 @@ meanwhile is, too.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from interpreter.workspace.about import file_type
 
 MOST_ENTRIES = 100_000
 """In one archive or copy: what has to be remembered of each is memory of the gateway."""
+TRAIL = 16
 
 
 class Found(NamedTuple):
@@ -45,37 +47,65 @@ class _Place(NamedTuple):
         return "/".join(reversed(names))
 
 
+class _Trail:
+    """The directories above the one that is looked into, as far as they are open: without them every
+    step into the depth would begin at the top again."""
+
+    def __init__(self, top: int) -> None:
+        self._top = top
+        self._open: list[tuple[_Place, int]] = []
+
+    def enter(self, place: _Place) -> int:
+        """A descriptor to list a directory; the trail keeps it. Raises OSError."""
+        while self._open and self._open[-1][0] is not place.above:
+            os.close(self._open.pop()[1])
+        if self._open:
+            directory = open_directory(self._open[-1][1], place.name)
+        else:
+            directory = open_directory(self._top, place.path())
+        self._open.append((place, directory))
+        if len(self._open) > TRAIL:
+            os.close(self._open.pop(0)[1])
+        return directory
+
+    def close(self) -> None:
+        while self._open:
+            os.close(self._open.pop()[1])
+
+
 def walk(top: int) -> Iterator[Found]:
     """Everything beneath a directory, each directory before what is in it. Raises TooManyFiles."""
     pending = [_Place(None, "")]
+    trail = _Trail(top)
     count = 0
-    while pending:
-        place = pending.pop()
-        path = place.path()
-        try:
-            directory = open_directory(top, path)
-        except OSError:
-            continue  # it is gone, or something else by now
-        try:
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    if paths.is_temporary(entry.name):
-                        continue
-                    try:
-                        about = entry.stat(follow_symlinks=False)
-                    except OSError:
-                        continue
-                    count += 1
-                    if count > MOST_ENTRIES:
-                        raise TooManyFiles(f"There are more than {MOST_ENTRIES:,} files in this tree.")
-                    found = Found(paths.joined(path, entry.name), about)
-                    if found.type is FileType.directory:
-                        if len(os.fsencode(found.path)) > paths.LONGEST_PATH:
-                            continue
-                        pending.append(_Place(place, entry.name))
-                    yield found
-        finally:
-            os.close(directory)
+    try:
+        while pending:
+            place = pending.pop()
+            path = place.path()
+            try:
+                directory = trail.enter(place)
+            except OSError:
+                continue  # it is gone, or something else by now
+            for name, about in _entries(directory):
+                count += 1
+                if count > MOST_ENTRIES:
+                    raise TooManyFiles(f"There are more than {MOST_ENTRIES:,} files in this tree.")
+                found = Found(paths.joined(path, name), about)
+                if len(os.fsencode(found.path)) > paths.LONGEST_PATH:
+                    continue
+                if found.type is FileType.directory:
+                    pending.append(_Place(place, name))
+                yield found
+    finally:
+        trail.close()
+
+
+def _entries(directory: int) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if not paths.is_temporary(entry.name):
+                with contextlib.suppress(OSError):  # it is gone by now
+                    yield entry.name, entry.stat(follow_symlinks=False)
 
 
 def check_size(top: int) -> None:
