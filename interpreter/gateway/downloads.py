@@ -68,7 +68,7 @@ async def _send_large(call: ApiHandler, files: Files, file: int, start: int, end
     if connection.stream.closed():
         raise StreamClosedError
     # A descriptor of our own: Tornado may close its one while a thread still sends.
-    socket = os.dup(connection.stream.fileno())  # type: ignore[arg-type]
+    socket = os.dup(connection.stream.socket.fileno())
     try:
         while start < end:
             start, waiting = await files.run(_push, socket, file, start, end)
