@@ -48,7 +48,8 @@ class Form:
         """Stores all of them: their entries, no ETag, and that something new is there."""
         if self._where is not _In.epilogue:
             raise InvalidRequest("The form ends in the middle of a part.")
-        self._tree.make_directory(self._directory)
+        if not self._files:
+            raise InvalidRequest("There is no file in the form.")
         entries = [self._tree.store(file)[0] for file in self._files]
         return Directory(path=self._directory, entries=entries), None, True
 

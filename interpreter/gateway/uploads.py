@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from interpreter.errors import InvalidRequest
+from interpreter.errors import FileChanged, InvalidPath, InvalidRequest
 from interpreter.gateway.file_headers import Digest, body_length, boundary, condition
 from interpreter.gateway.multipart import Form
 from interpreter.models.files import Directory, FileEntry
@@ -59,7 +59,10 @@ class NewDirectory:
         self._path = path
 
     def write(self, *pieces: bytes) -> None:
-        raise InvalidRequest("A path that ends with '/' is a directory and has no contents.")
+        raise InvalidPath(
+            "This path is that of a directory, which has no contents of its own.",
+            "Name a file in it, or send a form with files.",
+        )
 
     def finish(self) -> Stored:
         entry, created = self._tree.make_directory(self._path)
@@ -161,7 +164,10 @@ async def begin(call: ApiHandler) -> Upload:
     coming = body_length(headers)
     must = condition(headers)
     if must is not None and form is not None:
-        raise InvalidRequest("If-Match and If-None-Match are about one file, and a form can have many.")
+        raise FileChanged(
+            "If-Match and If-None-Match cannot hold of the many files of a form.",
+            "Send the files one by one.",
+        )
     files = call.orchestrator.files
     tree = await files.open(call.path["session_id"], change=True)
 

@@ -132,7 +132,7 @@ def test_deleting_moving_and_copying(http: httpx.Client, files: str) -> None:
     made = http.put(f"{files}/new/directory/")
     assert (made.status_code, made.json()["type"]) == (201, "directory")
     assert http.put(f"{files}/new/directory/").status_code == 200
-    assert_refused(http.put(f"{files}/new/", content=b"x"), "invalid_request", "directory")
+    assert_refused(http.put(f"{files}/new/", content=b"x"), "invalid_path", "directory")
 
 
 def test_a_stopped_session_keeps_its_files_within_reach(own_gateway: Gateway) -> None:
