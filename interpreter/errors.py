@@ -41,6 +41,20 @@ class InvalidJson(InvalidRequest):
     hint = "Send a JSON object with Content-Type: application/json."
 
 
+class InvalidPath(InvalidRequest):
+    """A path that names no place in a workspace, or leads out of it."""
+
+    code = "invalid_path"
+    hint = "Paths are relative to the workspace, in UTF-8, without '..'."
+
+
+class WrongDigest(InvalidRequest):
+    """What arrived is not what its checksum says, or the checksum cannot be read; nothing was stored."""
+
+    code = "wrong_digest"
+    hint = "Send it again, with 'Content-Digest: sha-256=:BASE64:' or 'Digest: sha-256=BASE64'."
+
+
 class Unauthorized(InterpreterError):
     """No token, or a wrong one."""
 
@@ -55,6 +69,14 @@ class ForbiddenHost(InterpreterError):
     code = "forbidden_host"
     status = 403
     hint = "Use the address the gateway printed when it started."
+
+
+class FileRefused(InterpreterError):
+    """A file that the gateway's user may not read or change."""
+
+    code = "file_refused"
+    status = 403
+    hint = "Change its permissions from a cell."
 
 
 class NotFound(InterpreterError):
@@ -91,6 +113,13 @@ class ProcessNotFound(NotFound):
 
     code = "process_not_found"
     hint = "GET /v1/sessions/{id}/processes lists the processes of a session."
+
+
+class FileNotFound(NotFound):
+    """The workspace has no such file or directory."""
+
+    code = "file_not_found"
+    hint = "GET /v1/sessions/{id}/files lists the files of a session."
 
 
 class UnknownEnvironment(InterpreterError):
@@ -152,6 +181,28 @@ class KeyReused(WrongState):
     hint = "Send a new key with every new cell, and the same one only to send a cell again."
 
 
+class FileConflict(WrongState):
+    """Something is in the way, or is not the kind of file that this can be done with."""
+
+    code = "file_conflict"
+    hint = "List the directory to see what is there."
+
+
+class FilesUnreachable(WrongState):
+    """The workspaces are where the gateway does not see them."""
+
+    code = "files_unreachable"
+    hint = "Read and write the files with cells; docs/files.md says where this is so."
+
+
+class FileChanged(InterpreterError):
+    """If-Match or If-None-Match does not hold; nothing was changed."""
+
+    code = "file_changed"
+    status = 412
+    hint = "Read the file again: its ETag says which one is there."
+
+
 class RequestTooLarge(InterpreterError):
     """The body is larger than the gateway takes."""
 
@@ -165,6 +216,28 @@ class CodeTooLong(RequestTooLarge):
 
     code = "code_too_long"
     hint = "Write long data to a file instead of into the cell."
+
+
+class FileTooLarge(RequestTooLarge):
+    """A file larger than the session's files may be."""
+
+    code = "file_too_large"
+    hint = "Raise limits.file_mb of the session."
+
+
+class TooManyFiles(RequestTooLarge):
+    """More files than one request may take up or give out."""
+
+    code = "too_many_files"
+    hint = "Do it in parts, directory by directory."
+
+
+class RangeNotSatisfiable(InterpreterError):
+    """The Range begins after the end of the file."""
+
+    code = "range_not_satisfiable"
+    status = 416
+    hint = "Content-Range says how large the file is."
 
 
 class LimitTooHigh(InterpreterError):
@@ -231,6 +304,14 @@ class StoreDamaged(StoreUnavailable):
     code = "store_damaged"
     hint = "Stop the gateway, run 'interpreter repair', and start it again."
     retry_after = None
+
+
+class NoSpaceLeft(InterpreterError):
+    """There is no room for it; nothing of it was kept."""
+
+    code = "no_space_left"
+    status = 507
+    hint = "Delete files of the session, or raise its limits.disk_mb."
 
 
 class ConfigurationError(InterpreterError):

@@ -18,6 +18,7 @@ from interpreter.cli.options import (
     Json,
     Labels,
     Name,
+    Recursive,
     Runtime,
     Settings,
     Several,
@@ -263,6 +264,40 @@ def ps(
     from interpreter.cli.processes import ps as command
 
     command(session, end_orphans, json)
+
+
+@app.command()
+def cp(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="FILE, or SESSION:PATH.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="SESSION:PATH, or FILE.")],
+    recursive: Recursive = False,
+) -> None:
+    """Copy files into a session, out of one, or within one."""
+    from interpreter.cli.files import cp as command
+
+    raise typer.Exit(command(source, target, recursive))
+
+
+@app.command()
+def ls(
+    place: Annotated[str, typer.Argument(metavar="SESSION[:PATH]", help="What to look into.")],
+    json: Json = False,
+) -> None:
+    """List the files of a session."""
+    from interpreter.cli.files import ls as command
+
+    command(place, json)
+
+
+@app.command()
+def rm(
+    places: Annotated[list[str], typer.Argument(metavar="SESSION:PATH…", help="What to delete.")],
+    recursive: Recursive = False,
+) -> None:
+    """Delete files of a session."""
+    from interpreter.cli.files import rm as command
+
+    raise typer.Exit(command(places, recursive))
 
 
 @images_app.command("build")

@@ -33,6 +33,9 @@ ImageName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which o
 BaseImage = Annotated[
     str, typer.Option(metavar="auto|debian|IMAGE", help="What to build on; see docs/images.md.")
 ]
+Recursive = Annotated[
+    bool, typer.Option("--recursive", "-r", help="Directories, with everything in them.")
+]
 Timeout = Annotated[float | None, typer.Option(metavar="SECONDS", help="Longest time a cell may run.")]
 Settings = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="interpreter.toml")]
 

@@ -13,6 +13,7 @@ from interpreter import models
 from interpreter.client import requests
 from interpreter.client.async_carrier import AsyncCarrier
 from interpreter.client.async_cells import AsyncCells
+from interpreter.client.async_files import AsyncFiles
 from interpreter.client.call import Call
 from interpreter.client.requests import DEFAULT, LimitsGiven
 from interpreter.errors import (
@@ -56,6 +57,7 @@ class AsyncSession(AsyncCells):
     ) -> None:
         super().__init__(carrier, info.id, DEFAULT)
         self.info = info
+        self.files = AsyncFiles(carrier, info.id)
         self._delete_on_exit = delete_on_exit
 
     @property

@@ -12,6 +12,7 @@ from interpreter.client import requests
 from interpreter.client.call import Call
 from interpreter.client.carrier import Carrier
 from interpreter.client.cells import Cells
+from interpreter.client.files import Files
 from interpreter.client.requests import DEFAULT, LimitsGiven
 from interpreter.errors import (
     ContextExists,
@@ -35,6 +36,7 @@ class Session(Cells):
         super().__init__(carrier, info.id, DEFAULT)
         self.info = info
         """What was last known of it; `refresh` asks again."""
+        self.files = Files(carrier, info.id)
         self._delete_on_exit = delete_on_exit
 
     @property

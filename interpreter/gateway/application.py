@@ -11,7 +11,7 @@ from tornado.iostream import IOStream
 from tornado.web import Application, url
 
 from interpreter.config import Config
-from interpreter.gateway import contexts, executions, openapi, pages, processes, sessions
+from interpreter.gateway import contexts, executions, files, openapi, pages, processes, sessions
 from interpreter.gateway.auth import Guard
 from interpreter.gateway.handler import ApiHandler, NotFoundHandler
 from interpreter.gateway.operation import Operation
@@ -23,6 +23,7 @@ LISTED = [
     *contexts.OPERATIONS,
     *executions.OPERATIONS,
     *processes.OPERATIONS,
+    *files.OPERATIONS,
     pages.STATUS,
     pages.HEALTH,
 ]
@@ -62,6 +63,8 @@ def _handler(operations: dict[str, Operation]) -> type[ApiHandler]:
 
 
 def _pattern(path: str) -> str:
+    """One name for each parameter; the path of a file can have several, or none."""
+    path = path.replace("{path}", "(?P<path>.*)")
     return re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path)
 
 

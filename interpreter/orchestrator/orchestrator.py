@@ -35,6 +35,7 @@ from interpreter.models import (
 from interpreter.orchestrator import policy, states
 from interpreter.orchestrator.admission import Admission, Reservation
 from interpreter.orchestrator.executions import Executions
+from interpreter.orchestrator.files import Files
 from interpreter.orchestrator.launcher import Launcher, new_id
 from interpreter.orchestrator.maintenance import Maintenance
 from interpreter.orchestrator.reaper import Reaper
@@ -80,6 +81,7 @@ class Orchestrator:
         )
         self._tasks = Tasks("the orchestrator")
         self.executions = Executions(self, store)
+        self.files = Files(self)
 
     # -- the gateway comes and goes
 
@@ -132,6 +134,7 @@ class Orchestrator:
                     log.error("a session could not be stopped", reason=str(problem))
         in_use = {s.record.workspace_id or s.id for s in sessions if s.live or s.elsewhere}
         await asyncio.gather(*(s.leave() for s in sessions))
+        self.files.close()
         await self.workspaces.close(in_use)
 
     # -- making sessions

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import errno
 import subprocess
+import threading
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,12 @@ from typing import Literal
 
 import structlog
 
-from interpreter.errors import SandboxFailed
+from interpreter.errors import FilesUnreachable, SandboxFailed
+from interpreter.models import Limits
 from interpreter.runtimes.base import FilesElsewhere
+from interpreter.workspace.allowance import Allowance
 from interpreter.workspace.image import CommandFailed, Image, usable
+from interpreter.workspace.tree import Tree
 
 log = structlog.get_logger()
 
@@ -48,6 +52,7 @@ class Workspaces:
         """What holds for workspaces made from now on."""
         self.not_enforced_because: str | None = "it was not tried"
         """Why that is nothing, for people; None when it is not."""
+        self._mounting = threading.Lock()
 
     async def prepare(self) -> None:
         """Called once at start, before anything else."""
@@ -106,14 +111,25 @@ class Workspaces:
         image = self._image(id)
 
         def mount() -> None:
-            if image.file.exists() and not image.mounted:
-                image.mount()
+            # A session can be started while somebody looks at its files: it is mounted once.
+            with self._mounting:
+                if image.file.exists() and not image.mounted:
+                    image.mount()
 
         try:
             await asyncio.to_thread(mount)
         except OSError as e:
             raise SandboxFailed(f"The session's disk cannot be used: {e}.") from e
         return Workspace(image.at, "filesystem" if image.exists else "nothing")
+
+    async def tree(self, id: str, limits: Limits) -> Tree:
+        """The files of a workspace, whether a sandbox uses it or not; to be closed."""
+        if self._elsewhere is not None:
+            raise FilesUnreachable(f"The files of sessions are not here: {self._elsewhere.why}.")
+        opened = await self.open(id)
+        capped = opened.disk_enforced_by == "filesystem"
+        allowance = Allowance(opened.path, limits.file_mb, limits.disk_mb, capped)
+        return await asyncio.to_thread(Tree, opened.path, allowance)
 
     async def grow(self, id: str, megabytes: int) -> bool:
         """Lets a workspace hold more, while it is in use; False when it stays as it was."""
