@@ -41,6 +41,20 @@ class InvalidJson(InvalidRequest):
     hint = "Send a JSON object with Content-Type: application/json."
 
 
+class InvalidPath(InvalidRequest):
+    """A path that names no place in a workspace, or leads out of it."""
+
+    code = "invalid_path"
+    hint = "Paths are relative to the workspace, in UTF-8, without '..'."
+
+
+class InvalidArchive(InvalidRequest):
+    """An archive that cannot be unpacked, or should not be."""
+
+    code = "invalid_archive"
+    hint = "Send a zip or a (gzipped) tar file with plain files and folders in it."
+
+
 class Unauthorized(InterpreterError):
     """No token, or a wrong one."""
 
@@ -91,6 +105,20 @@ class ProcessNotFound(NotFound):
 
     code = "process_not_found"
     hint = "GET /v1/sessions/{id}/processes lists the processes of a session."
+
+
+class DatasetNotFound(NotFound):
+    """There is no dataset of this name, or the session does not have it."""
+
+    code = "dataset_not_found"
+    hint = "GET /v1/datasets lists the datasets, and a session's `inputs` those that it has."
+
+
+class FileNotFound(NotFound):
+    """The workspace has no such file or directory."""
+
+    code = "file_not_found"
+    hint = "GET /v1/sessions/{id}/files lists the files of a session."
 
 
 class UnknownEnvironment(InterpreterError):
@@ -145,6 +173,13 @@ class ExecutionsUsedUp(WrongState):
     hint = "Raise limits.executions of the session, or create a new one."
 
 
+class InputsUnavailable(WrongState):
+    """Sessions here cannot be given files to read."""
+
+    code = "inputs_unavailable"
+    hint = "'interpreter serve' says how sessions are isolated; with bubblewrap or Docker it works."
+
+
 class KeyReused(WrongState):
     """An Idempotency-Key that another cell of this session has."""
 
@@ -165,6 +200,14 @@ class CodeTooLong(RequestTooLarge):
 
     code = "code_too_long"
     hint = "Write long data to a file instead of into the cell."
+
+
+class CannotDescribe(InterpreterError):
+    """A file that no table can be made out in, within the time and memory there is for it."""
+
+    code = "cannot_describe"
+    status = 422
+    hint = "CSV, Parquet, Excel and JSON (an array, or lines) can be described."
 
 
 class LimitTooHigh(InterpreterError):
@@ -231,6 +274,14 @@ class StoreDamaged(StoreUnavailable):
     code = "store_damaged"
     hint = "Stop the gateway, run 'interpreter repair', and start it again."
     retry_after = None
+
+
+class DatasetsFull(InterpreterError):
+    """There is no room for so many or such large datasets."""
+
+    code = "datasets_full"
+    status = 507
+    hint = "Delete datasets, detach them from sessions, or have the operator raise datasets_mb."
 
 
 class ConfigurationError(InterpreterError):
