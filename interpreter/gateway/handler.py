@@ -18,6 +18,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from interpreter.errors import (
+    DatasetsFull,
     InterpreterError,
     InvalidJson,
     InvalidRequest,
@@ -39,6 +40,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 JSON = "application/json"
+NO_FAULT = (ShuttingDown, StoreUnavailable, DatasetsFull, HTTPError, StreamClosedError)
 
 
 def error_answer(error: InterpreterError) -> bytes:
@@ -261,7 +263,7 @@ class ApiHandler(RequestHandler):
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
         if isinstance(value, InterpreterError) and value.status < 500:
             return
-        if isinstance(value, ShuttingDown | StoreUnavailable | HTTPError | StreamClosedError):
+        if isinstance(value, NO_FAULT):
             return  # no fault of ours, or one that is in the log already
         log.error("request failed", path=self.request.path, exc_info=(kind, value, trace))
 
