@@ -10,12 +10,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from interpreter.errors import (
+    CannotDescribe,
     DatasetNotFound,
     DatasetsFull,
+    FileNotFound,
     InputsUnavailable,
     InvalidArchive,
     InvalidPath,
     InvalidRequest,
+    SandboxFailed,
     SessionNotFound,
     ShuttingDown,
     WrongState,
@@ -31,6 +34,8 @@ from interpreter.models.datasets import (
     DatasetName,
     InputCreate,
 )
+from interpreter.models.descriptions import Description
+from interpreter.orchestrator.describe import describe
 from interpreter.workspace.datasets import Version
 
 UNKNOWN = "application/octet-stream"
@@ -43,6 +48,12 @@ class Upload(Struct, forbid_unknown_fields=True):
     """The name of the one file; that of the dataset when left out."""
     unpack: bool = False
     """Whether the body is a zip or a (gzipped) tar file to be unpacked."""
+
+
+class Which(Struct, forbid_unknown_fields=True):
+    """Which file is meant: a path in the workspace, or one below /data/input."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
 async def list_datasets(call: ApiHandler) -> Any:
@@ -101,6 +112,11 @@ async def attach_input(call: ApiHandler) -> Any:
 async def detach_input(call: ApiHandler) -> Any:
     session = await call.orchestrator.inputs.detach(call.path["session_id"], call.path["name"])
     return await call.orchestrator.session(session.id)
+
+
+async def describe_file(call: ApiHandler) -> Any:
+    session = call.orchestrator.get(call.path["session_id"])
+    return await describe(session, call.query(Which).path)
 
 
 def _name(call: ApiHandler) -> str:
@@ -165,6 +181,18 @@ OPERATIONS = [
         answers={204: None},
         path_types=NAMED,
         errors=(DatasetNotFound,),
+    ),
+    Operation(
+        "GET",
+        "/v1/sessions/{session_id}/describe",
+        "Describe the table in a file: columns, types, rows, a sample; the sandbox reads it",
+        describe_file,
+        query=Which,
+        answers={200: Description},
+        errors=(
+            *(SessionNotFound, FileNotFound, InvalidPath),
+            *(WrongState, CannotDescribe, SandboxFailed),
+        ),
     ),
     Operation(
         "POST",

@@ -51,6 +51,8 @@ class LiveSandbox:
         """Told, once, that it is of no use any more and why."""
         self.on_stopped: Callable[[], None] = lambda: None
         """Told when it was ended by us and need not be known any more."""
+        self.describing = asyncio.Lock()
+        """Held while a file is described: one at a time."""
         self._config = config
         self._runtime = runtime
         self._inputs = inputs
