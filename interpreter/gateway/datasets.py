@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import msgspec
@@ -23,6 +24,7 @@ from interpreter.errors import (
     ShuttingDown,
     WrongState,
 )
+from interpreter.gateway.body import Streaming
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.operation import Operation
 from interpreter.models import Session
@@ -79,21 +81,31 @@ async def read_dataset(call: ApiHandler) -> Any:
     )
 
 
-async def upload_dataset(call: ApiHandler) -> Any:
+async def receive_dataset(call: ApiHandler) -> Streaming[tuple[Version, bool]]:
+    """Takes the body while it comes; what comes of it is the version, and whether its name is new."""
     name, query = _name(call), call.query(Upload)
-    orchestrator = call.orchestrator
-    orchestrator.check_open()
-    is_new = not any(name == version.name for version in orchestrator.datasets.all())
-    if query.unpack:
-        made = await orchestrator.datasets.upload_archive(name, call.chunks())
-    else:
-        filename = query.filename or name
-        made = await orchestrator.datasets.upload_file(name, filename, call.chunks())
-    orchestrator.note("dataset.uploaded", _facts(made))
+    datasets = call.orchestrator.datasets
+    call.orchestrator.check_open()
+    if call.request.headers.get("Content-Type", "").startswith("multipart/"):
+        raise InvalidRequest("A form is not taken here.", "Send the bytes of the file themselves.")
+
+    async def work(chunks: AsyncIterator[bytes]) -> tuple[Version, bool]:
+        is_new = not datasets.has(name)
+        if query.unpack:
+            return await datasets.upload_archive(name, chunks), is_new
+        return await datasets.upload_file(name, query.filename or name, chunks), is_new
+
+    return Streaming(work)
+
+
+async def upload_dataset(call: ApiHandler) -> Any:
+    assert isinstance(call.receiver, Streaming)
+    made, is_new = await call.receiver.result()
+    call.orchestrator.note("dataset.uploaded", _facts(made))
     if not is_new:
         return _model(made, _users(call))
     call.set_status(201)
-    call.set_header("Location", f"/v1/datasets/{name}")
+    call.set_header("Location", f"/v1/datasets/{made.name}")
     call.finish_json(_model(made, _users(call)))
     return None
 
@@ -169,7 +181,8 @@ OPERATIONS = [
         upload_dataset,
         query=Upload,
         answers={200: Dataset, 201: Dataset},
-        streamed=True,
+        receive=receive_dataset,
+        raw=True,
         path_types=NAMED,
         errors=(InvalidPath, InvalidArchive, DatasetsFull, ShuttingDown),
     ),

@@ -104,6 +104,9 @@ class Datasets:
     def all(self) -> list[Version]:
         return [self._versions[self._current[name]] for name in sorted(self._current)]
 
+    def has(self, name: str) -> bool:
+        return name in self._current
+
     def get(self, name: str) -> Version:
         """The version that a name stands for now."""
         if name not in self._current:
