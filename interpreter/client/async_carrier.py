@@ -7,7 +7,7 @@ connections as it takes. The same three as in `carrier`, with `await`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -44,8 +44,11 @@ class AsyncCarrier:
             await asyncio.sleep(pause)
 
     async def _send_once(self, call: Call[T]) -> T:
+        request = self.wire.request(call)
+        if call.content is not None:
+            request["content"] = _in_threads(request["content"])
         try:
-            response = await self._http.request(**self.wire.request(call))
+            response = await self._http.request(**request)
         except httpx.TransportError as e:
             raise with_hint(self.wire.explain(e)) from None
         return call.read(response.status_code, response.headers, response.content)
@@ -71,3 +74,9 @@ class AsyncCarrier:
             except InterpreterError as e:
                 pause = follow.failed(e)
             await asyncio.sleep(pause)
+
+
+async def _in_threads(pieces: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Reading files takes its time, which others can use."""
+    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        yield piece

@@ -46,12 +46,14 @@ class Wire:
         headers = dict(call.headers)
         if call.body is not None:
             headers["Content-Type"] = "application/json"
+        elif call.content is not None:
+            headers["Content-Type"] = "application/octet-stream"
         silence = None if call.waits else call.silence or self._timeout
         return {
             "method": call.method,
             "url": self.place.url + call.path,
             "params": call.params or None,
-            "content": call.body,
+            "content": call.body if call.content is None else call.content(),
             "headers": headers,
             "timeout": httpx.Timeout(
                 connect=CONNECT_SECONDS, read=silence, write=self._timeout, pool=None
