@@ -55,6 +55,13 @@ class WrongDigest(InvalidRequest):
     hint = "Send it again, with 'Content-Digest: sha-256=:BASE64:' or 'Digest: sha-256=BASE64'."
 
 
+class InvalidArchive(InvalidRequest):
+    """An archive that cannot be unpacked, or should not be."""
+
+    code = "invalid_archive"
+    hint = "Send a zip or a (gzipped) tar file with plain files and folders in it."
+
+
 class Unauthorized(InterpreterError):
     """No token, or a wrong one."""
 
@@ -115,6 +122,13 @@ class ProcessNotFound(NotFound):
     hint = "GET /v1/sessions/{id}/processes lists the processes of a session."
 
 
+class DatasetNotFound(NotFound):
+    """There is no dataset of this name, or the session does not have it."""
+
+    code = "dataset_not_found"
+    hint = "GET /v1/datasets lists the datasets, and a session's `inputs` those that it has."
+
+
 class FileNotFound(NotFound):
     """The workspace has no such file or directory."""
 
@@ -172,6 +186,13 @@ class ExecutionsUsedUp(WrongState):
 
     code = "executions_used_up"
     hint = "Raise limits.executions of the session, or create a new one."
+
+
+class InputsUnavailable(WrongState):
+    """Sessions here cannot be given files to read."""
+
+    code = "inputs_unavailable"
+    hint = "'interpreter serve' says how sessions are isolated; with bubblewrap or Docker it works."
 
 
 class KeyReused(WrongState):
@@ -238,6 +259,14 @@ class RangeNotSatisfiable(InterpreterError):
     code = "range_not_satisfiable"
     status = 416
     hint = "Content-Range says how large the file is."
+
+
+class CannotDescribe(InterpreterError):
+    """A file that no table can be made out in, within the time and memory there is for it."""
+
+    code = "cannot_describe"
+    status = 422
+    hint = "CSV, Parquet, Excel and JSON (an array, or lines) can be described."
 
 
 class LimitTooHigh(InterpreterError):
@@ -312,6 +341,14 @@ class NoSpaceLeft(InterpreterError):
     code = "no_space_left"
     status = 507
     hint = "Delete files of the session, or raise its limits.disk_mb."
+
+
+class DatasetsFull(InterpreterError):
+    """There is no room for so many or such large datasets."""
+
+    code = "datasets_full"
+    status = 507
+    hint = "Delete datasets, detach them from sessions, or have the operator raise datasets_mb."
 
 
 class ConfigurationError(InterpreterError):

@@ -9,10 +9,12 @@ import typer
 
 from interpreter.cli.options import (
     BaseImage,
+    Dataset,
     Env,
     ImageName,
     Images,
     InContext,
+    Inputs,
     Isolation,
     Joined,
     Json,
@@ -37,6 +39,8 @@ app = typer.Typer(
 )
 sessions_app = typer.Typer()
 app.add_typer(sessions_app, name="sessions", invoke_without_command=True)
+datasets_app = typer.Typer()
+app.add_typer(datasets_app, name="datasets", invoke_without_command=True)
 images_app = typer.Typer(
     help="Build, list and check the images that sandboxes are made from.", no_args_is_help=True
 )
@@ -87,6 +91,7 @@ def run(
     name: Name = None,
     environment: Env = None,
     env: Variables = None,
+    input: Inputs = None,
     context: InContext = "default",
     timeout: Timeout = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the session afterwards.")] = False,
@@ -110,6 +115,7 @@ def run(
             name=name,
             environment=environment,
             env=env,
+            inputs=input,
             context=context,
             timeout=timeout,
             delete=delete,
@@ -125,6 +131,7 @@ def repl(
     name: Name = None,
     environment: Env = None,
     env: Variables = None,
+    input: Inputs = None,
     context: InContext = "default",
     timeout: Timeout = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the session when leaving.")] = False,
@@ -139,6 +146,7 @@ def repl(
             name=name,
             environment=environment,
             env=env,
+            inputs=input,
             context=context,
             timeout=timeout,
             keep=keep,
@@ -160,6 +168,74 @@ def sessions(
         from interpreter.cli.sessions import show
 
         show(state and state.value, name, label, json)
+
+
+@datasets_app.callback()
+def datasets(context: typer.Context, json: Json = False) -> None:
+    """List the datasets that sessions can be given to read, add one, or delete some."""
+    if context.invoked_subcommand is None:
+        from interpreter.cli.datasets import show
+
+        show(json)
+
+
+@datasets_app.command("add")
+def add_dataset(
+    name: Dataset,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, or a folder.", exists=True)],
+    unpack: Annotated[bool, typer.Option("--unpack", help="Unpack a zip or tar file.")] = False,
+    json: Json = False,
+) -> None:
+    """Upload a file or a folder. Sessions see it at /data/input/NAME."""
+    from interpreter.cli.datasets import add as command
+
+    command(name, path, unpack, json)
+
+
+@datasets_app.command("show")
+def show_dataset(name: Dataset, json: Json = False) -> None:
+    """List the files of a dataset."""
+    from interpreter.cli.datasets import files as command
+
+    command(name, json)
+
+
+@datasets_app.command("rm")
+def remove_datasets(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of datasets.")],
+) -> None:
+    """Delete datasets. Sessions that have them keep them."""
+    from interpreter.cli.datasets import remove as command
+
+    raise typer.Exit(command(names))
+
+
+@app.command()
+def attach(session: Which, dataset: Dataset) -> None:
+    """Have a session see a dataset, as it is now, at /data/input."""
+    from interpreter.cli import lifecycle
+
+    raise typer.Exit(lifecycle.each([session], lambda s: lifecycle.attach(s, dataset)))
+
+
+@app.command()
+def detach(session: Which, dataset: Dataset) -> None:
+    """Take a dataset away from a session."""
+    from interpreter.cli import lifecycle
+
+    raise typer.Exit(lifecycle.each([session], lambda s: lifecycle.detach(s, dataset)))
+
+
+@app.command()
+def describe(
+    session: Which,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="In the workspace, or below /data/input.")],
+    json: Json = False,
+) -> None:
+    """Describe the table in a file: columns, types, rows and a sample."""
+    from interpreter.cli.describe import describe as command
+
+    command(session, path, json)
 
 
 @app.command()

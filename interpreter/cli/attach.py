@@ -35,16 +35,21 @@ def open_session(
     name: str | None,
     environment: str | None,
     env: Sequence[str] | None = None,
+    inputs: Sequence[str] | None = None,
 ) -> Session:
-    """The session that was named, or a new one that is kept."""
+    """The session that was named, or a new one that is kept. Either sees these datasets."""
     variables = read_pairs(env, "--env")
     if joined is None:
         with Spinner(sys.stderr, "starting a session"):
-            return client.create_session(name=name, environment=environment, env=variables)
+            return client.create_session(
+                name=name, environment=environment, env=variables, inputs=inputs
+            )
     if variables:
         raise typer.BadParameter("A session has its variables from the start.", param_hint="--env")
     session = pick(client, joined)
     if session.info.state is SessionState.creating:
         with Spinner(sys.stderr, "the session is being created"):
             session.resume()
+    for dataset in inputs or ():
+        session.attach(dataset)
     return session

@@ -10,6 +10,7 @@ import typer
 
 Which = Annotated[str, typer.Argument(metavar="SESSION", help="Id, beginning of an id, or name.")]
 Several = Annotated[list[str], typer.Argument(metavar="SESSION…", help="Ids, beginnings or names.")]
+Dataset = Annotated[str, typer.Argument(metavar="DATASET", help="Name of the dataset.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Joined = Annotated[
     str | None,
@@ -20,6 +21,10 @@ Env = Annotated[str | None, typer.Option("--environment", "-e", help="Environmen
 Variables = Annotated[
     list[str] | None,
     typer.Option("--env", metavar="K=V", help="A variable for the new session; may be repeated."),
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option("--input", metavar="DATASET", help="A dataset to see; may be repeated."),
 ]
 Labels = Annotated[
     list[str] | None,

@@ -8,13 +8,14 @@ The same as `sync`, word for word, with `await`; read there what each method is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import httpx
 
 from interpreter import models
 from interpreter.client import lookup, requests
 from interpreter.client.async_carrier import AsyncCarrier
+from interpreter.client.async_datasets import AsyncDatasets
 from interpreter.client.async_session import AsyncSession, Opening
 from interpreter.client.call import Call
 from interpreter.client.place import locate
@@ -39,6 +40,11 @@ class AsyncClient:
         self._carrier = AsyncCarrier(Wire(locate(url, token), timeout), reconnect, transport)
 
     @property
+    def datasets(self) -> AsyncDatasets:
+        """What was uploaded for sessions to read."""
+        return AsyncDatasets(self._carrier)
+
+    @property
     def url(self) -> str:
         return self._carrier.wire.place.url
 
@@ -51,13 +57,14 @@ class AsyncClient:
         labels: Mapping[str, str] | None = None,
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
+        inputs: Sequence[str] | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
     ) -> Opening[AsyncSession]:
         """To be awaited, or entered with `async with`."""
         if id is not None:
             return Opening(self._join(id))
-        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait)
+        call = requests.create_session(name, environment, labels, limits, env, inputs, on_idle, wait)
         return Opening(self._create(call, delete_on_exit=True))
 
     async def create_session(
@@ -68,10 +75,11 @@ class AsyncClient:
         labels: Mapping[str, str] | None = None,
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
+        inputs: Sequence[str] | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
     ) -> AsyncSession:
-        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait)
+        call = requests.create_session(name, environment, labels, limits, env, inputs, on_idle, wait)
         return await self._create(call, delete_on_exit=False)
 
     async def sessions(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -33,16 +32,18 @@ class AsyncFiles:
 
     async def write(self, path: str, data: bytes | str) -> FileEntry:
         contents = data.encode() if isinstance(data, str) else bytes(data)
-        call = file_requests.store(self._session_id, path, len(contents))
-        return await self._carrier.send(call, lambda: pieces(BytesIO(contents), len(contents), None))
+        call = file_requests.store(self._session_id, path, BytesIO(contents), len(contents))
+        return await self._carrier.send(call)
 
     async def upload(
         self, local: str | Path, to: str | None = None, *, progress: Progress | None = None
     ) -> FileEntry:
         with await asyncio.to_thread(open, local, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            call = file_requests.store(self._session_id, local_files.name_there(local, to), size)
-            return await self._carrier.send(call, lambda: pieces(file, size, progress))
+            path = local_files.name_there(local, to)
+            return await self._carrier.send(
+                file_requests.store(self._session_id, path, file, size, progress)
+            )
 
     async def download(
         self, path: str, to: str | Path | None = None, *, progress: Progress | None = None
@@ -96,17 +97,3 @@ class AsyncFiles:
                 fetch.ended()
             except InterpreterError as e:
                 await asyncio.sleep(fetch.failed(e))
-
-
-async def pieces(file: BinaryIO, size: int, progress: Progress | None) -> AsyncIterator[bytes]:
-    """The first `size` bytes of a file, from its beginning."""
-    file.seek(0)
-    done = 0
-    while done < size:
-        piece = await asyncio.to_thread(file.read, min(PIECE, size - done))
-        if not piece:
-            raise OSError("The file was cut short while it was uploaded.")
-        done += len(piece)
-        yield piece
-        if progress is not None:
-            progress(done, size)

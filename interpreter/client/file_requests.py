@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import BinaryIO, Literal
 from urllib.parse import quote
 
 from interpreter import models
@@ -17,7 +17,6 @@ Format = Literal["zip", "tar.gz"]
 Progress = Callable[[int, int | None], object]
 """Is told how many bytes are there, and of how many; None when nobody knows."""
 PIECE = 1024 * 1024
-BYTES = "application/octet-stream"
 
 
 class Listing(list[FileEntry]):
@@ -51,16 +50,33 @@ def listing(session_id: str, path: str) -> Call[Directory]:
     )
 
 
-def store(session_id: str, path: str, size: int) -> Call[FileEntry]:
+def store(
+    session_id: str, path: str, file: BinaryIO, size: int, progress: Progress | None = None
+) -> Call[FileEntry]:
     """Repeatable: a file that is stored twice is the same file."""
     return Call(
         method="PUT",
         path=file_path(session_id, path),
-        headers={"Content-Type": BYTES, "Content-Length": str(size)},
+        headers={"Content-Length": str(size)},
+        content=lambda: _pieces(file, size, progress),
         answer=FileEntry,
         waits=True,
         repeatable=True,
     )
+
+
+def _pieces(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:
+    """The first `size` bytes of a file, from its beginning."""
+    file.seek(0)
+    done = 0
+    while done < size:
+        piece = file.read(min(PIECE, size - done))
+        if not piece:
+            raise OSError("The file was cut short while it was uploaded.")
+        done += len(piece)
+        yield piece
+        if progress is not None:
+            progress(done, size)
 
 
 def make_directory(session_id: str, path: str) -> Call[FileEntry]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -37,8 +36,8 @@ class Files:
     def write(self, path: str, data: bytes | str) -> FileEntry:
         """Stores a file, replacing what was there; text as UTF-8."""
         contents = data.encode() if isinstance(data, str) else bytes(data)
-        call = file_requests.store(self._session_id, path, len(contents))
-        return self._carrier.send(call, lambda: pieces(BytesIO(contents), len(contents), None))
+        call = file_requests.store(self._session_id, path, BytesIO(contents), len(contents))
+        return self._carrier.send(call)
 
     def upload(
         self, local: str | Path, to: str | None = None, *, progress: Progress | None = None
@@ -47,8 +46,8 @@ class Files:
         with '/'."""
         with open(local, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            call = file_requests.store(self._session_id, local_files.name_there(local, to), size)
-            return self._carrier.send(call, lambda: pieces(file, size, progress))
+            path = local_files.name_there(local, to)
+            return self._carrier.send(file_requests.store(self._session_id, path, file, size, progress))
 
     def download(
         self, path: str, to: str | Path | None = None, *, progress: Progress | None = None
@@ -108,17 +107,3 @@ class Files:
                 fetch.ended()
             except InterpreterError as e:
                 time.sleep(fetch.failed(e))
-
-
-def pieces(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:
-    """The first `size` bytes of a file, from its beginning."""
-    file.seek(0)
-    done = 0
-    while done < size:
-        piece = file.read(min(PIECE, size - done))
-        if not piece:
-            raise OSError("The file was cut short while it was uploaded.")
-        done += len(piece)
-        yield piece
-        if progress is not None:
-            progress(done, size)

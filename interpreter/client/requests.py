@@ -8,7 +8,7 @@ at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,7 @@ def create_session(
     labels: Mapping[str, str] | None,
     limits: LimitsGiven | None,
     env: Mapping[str, str] | None,
+    inputs: Sequence[str] | None,
     on_idle: models.OnIdle | None,
     wait: bool,
 ) -> Call[models.Session]:
@@ -50,6 +51,7 @@ def create_session(
         labels=dict(labels or {}),
         limits=_limits(limits),
         env=dict(env or {}),
+        inputs=list(inputs or ()),
         on_idle=on_idle,
         wait=wait,
     )

@@ -6,13 +6,14 @@ Both may be used from several threads. What they do is decided in `requests`, `f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import httpx
 
 from interpreter import models
 from interpreter.client import lookup, requests
 from interpreter.client.carrier import Carrier
+from interpreter.client.datasets import Datasets
 from interpreter.client.place import locate
 from interpreter.client.requests import LimitsGiven
 from interpreter.client.session import Session
@@ -37,6 +38,11 @@ class Client:
         self._carrier = Carrier(Wire(locate(url, token), timeout), reconnect, transport)
 
     @property
+    def datasets(self) -> Datasets:
+        """What was uploaded for sessions to read."""
+        return Datasets(self._carrier)
+
+    @property
     def url(self) -> str:
         return self._carrier.wire.place.url
 
@@ -49,6 +55,7 @@ class Client:
         labels: Mapping[str, str] | None = None,
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
+        inputs: Sequence[str] | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
     ) -> Session:
@@ -56,7 +63,7 @@ class Client:
         of a session), that session, which is left as it is."""
         if id is not None:
             return Session(self._carrier, self._find(id))
-        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait)
+        call = requests.create_session(name, environment, labels, limits, env, inputs, on_idle, wait)
         return Session(self._carrier, self._carrier.send(call), delete_on_exit=True)
 
     def create_session(
@@ -67,12 +74,13 @@ class Client:
         labels: Mapping[str, str] | None = None,
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
+        inputs: Sequence[str] | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
     ) -> Session:
         """A new session that stays until it is deleted. Without `wait` it may still be `creating`,
         and the first thing that is asked of it waits instead."""
-        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait)
+        call = requests.create_session(name, environment, labels, limits, env, inputs, on_idle, wait)
         return Session(self._carrier, self._carrier.send(call))
 
     def sessions(

@@ -11,7 +11,16 @@ from tornado.iostream import IOStream
 from tornado.web import Application, url
 
 from interpreter.config import Config
-from interpreter.gateway import contexts, executions, files, openapi, pages, processes, sessions
+from interpreter.gateway import (
+    contexts,
+    datasets,
+    executions,
+    files,
+    openapi,
+    pages,
+    processes,
+    sessions,
+)
 from interpreter.gateway.auth import Guard
 from interpreter.gateway.handler import ApiHandler, NotFoundHandler
 from interpreter.gateway.operation import Operation
@@ -24,6 +33,7 @@ LISTED = [
     *executions.OPERATIONS,
     *processes.OPERATIONS,
     *files.OPERATIONS,
+    *datasets.OPERATIONS,
     pages.STATUS,
     pages.HEALTH,
 ]

@@ -304,7 +304,7 @@ class ApiHandler(RequestHandler):
             self.finish(error_answer(error))
 
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
-        if isinstance(value, InterpreterError) and value.status < 500:
+        if isinstance(value, InterpreterError) and (value.status < 500 or value.status == 507):
             return
         if isinstance(value, ShuttingDown | StoreUnavailable | HTTPError | StreamClosedError):
             return  # no fault of ours, or one that is in the log already

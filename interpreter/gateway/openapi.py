@@ -26,8 +26,10 @@ REF = "#/components/schemas/{name}"
 JSON = "application/json"
 EVENTS = "text/event-stream"
 BYTES = {"schema": {"type": "string", "format": "binary"}}
+NOUNS = ("sessions", "executions", "processes", "files", "datasets")
+RAW = "application/octet-stream"
 UPLOAD = {
-    "application/octet-stream": BYTES,
+    RAW: BYTES,
     "multipart/form-data": {
         "schema": {"type": "object", "properties": {"file": BYTES["schema"]}, "required": ["file"]}
     },
@@ -75,7 +77,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
             "content": {JSON: {"schema": _ref(operation.body)}},
         }
     if operation.receive is not None:
-        described["requestBody"] = {"required": False, "content": UPLOAD}
+        content = {RAW: UPLOAD[RAW]} if operation.raw else UPLOAD
+        described["requestBody"] = {"required": False, "content": content}
     if operation.public:
         described["security"] = []
     return described
@@ -83,9 +86,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 def _tag(operation: Operation) -> str:
     """The heading it stands under in the page."""
-    nouns = [
-        noun for noun in ("sessions", "executions", "processes", "files") if f"/{noun}" in operation.path
-    ]
+    nouns = [noun for noun in NOUNS if f"/{noun}" in operation.path]
     return nouns[-1] if nouns else "gateway"
 
 
@@ -101,11 +102,16 @@ def _ref(type: type) -> dict[str, str]:
 
 
 def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
-    schema = {"type": "string", "minLength": 1}
     return [
-        {"name": name, "in": "path", "required": True, "schema": schema}
+        {"name": name, "in": "path", "required": True, "schema": _path_schema(operation, name)}
         for name in re.findall(r"{(\w+)}", operation.path)
     ]
+
+
+def _path_schema(operation: Operation, name: str) -> dict[str, Any]:
+    if name in operation.path_types:
+        return msgspec.json.schema(operation.path_types[name])
+    return {"type": "string", "minLength": 1}
 
 
 def _query_parameters(operation: Operation) -> list[dict[str, Any]]:

@@ -41,6 +41,10 @@ class Operation:
     receive: Callable[[ApiHandler], Awaitable[Receiver]] | None = None
     """Called with the headers, for a body of any size and type. It is not kept in memory: what is
     returned takes it, and is the handler's `receiver` when `function` is called."""
+    raw: bool = False
+    """Whether a body that is received is only ever the bytes themselves, and no form."""
+    path_types: dict[str, Any] = field(default_factory=dict)
+    """Parts of the path that have to be more than some text, and their types."""
     query: type | None = None
     answers: dict[int, Answer] = field(default_factory=dict)
     """Status → type of the JSON body, or which types it can have; None for an empty one."""

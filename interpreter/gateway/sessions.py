@@ -8,6 +8,9 @@ from msgspec import Meta, Struct
 
 from interpreter.errors import (
     ContextNotFound,
+    DatasetNotFound,
+    DatasetsFull,
+    InputsUnavailable,
     LimitFixed,
     LimitTooHigh,
     SandboxFailed,
@@ -139,8 +142,8 @@ OPERATIONS = [
         body=SessionCreate,
         answers={201: Session, 202: Session},
         errors=(
-            *(UnknownEnvironment, LimitTooHigh, TooManySessions),
-            *(SandboxFailed, ShuttingDown),
+            *(UnknownEnvironment, LimitTooHigh, TooManySessions, DatasetNotFound),
+            *(InputsUnavailable, DatasetsFull, SandboxFailed, ShuttingDown),
         ),
     ),
     Operation(
@@ -220,6 +223,9 @@ OPERATIONS = [
         "Bring a stopped session back in a new sandbox, with its files",
         start_session,
         answers={200: Session},
-        errors=(SessionNotFound, WrongState, TooManySessions, SandboxFailed, ShuttingDown),
+        errors=(
+            *(SessionNotFound, WrongState, TooManySessions, InputsUnavailable),
+            *(DatasetNotFound, DatasetsFull, SandboxFailed, ShuttingDown),
+        ),
     ),
 ]

@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from interpreter.models.basics import ContextName, Label, Name
+from interpreter.models.datasets import Inputs
 from interpreter.models.limits import Limits, LimitsRequest, OnIdle, Remaining, Usage
 
 Labels = Annotated[dict[Name, Label], Meta(max_length=50)]
@@ -41,6 +42,8 @@ class SessionCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     limits: LimitsRequest = LimitsRequest()
     env: Variables = {}
     """Environment variables of its kernels."""
+    inputs: Inputs = []
+    """Datasets that it sees, read-only, at `/data/input`."""
     on_idle: OnIdle | None = None
     """What happens after `idle_seconds` without use; the gateway's setting when left out."""
     wait: bool = True
@@ -104,6 +107,8 @@ class Session(Struct, frozen=True, kw_only=True):
     on_idle: OnIdle = "pause"
     remaining: Remaining
     contexts: list[str]
+    inputs: list[str] = []
+    """The datasets that it sees at `/data/input`."""
     created_at: datetime
     last_activity: datetime
     expires_at: datetime | None

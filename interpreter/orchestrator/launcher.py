@@ -16,7 +16,7 @@ from interpreter.orchestrator import policy
 from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.pool import WarmPool
 from interpreter.runtimes.base import Runtime, Sandbox
-from interpreter.workspace import Workspaces
+from interpreter.workspace import InputFolders, Workspaces
 
 log = structlog.get_logger()
 
@@ -29,7 +29,9 @@ def new_id() -> str:
 class Launcher:
     """Makes sandboxes, for sessions and for the pools, and knows all there are."""
 
-    def __init__(self, config: Config, runtime: Runtime, workspaces: Workspaces) -> None:
+    def __init__(
+        self, config: Config, runtime: Runtime, workspaces: Workspaces, inputs: InputFolders
+    ) -> None:
         self.known: set[str] = set()
         """The ids of all sandboxes that there are or are being made."""
         self.launching = 0
@@ -38,6 +40,7 @@ class Launcher:
         self._config = config
         self._runtime = runtime
         self._workspaces = workspaces
+        self._inputs = inputs
         self._slots = asyncio.Semaphore(config.max_creating)
 
     def _pool(self, environment: str, config: Config) -> WarmPool:
@@ -113,7 +116,8 @@ class Launcher:
         else:
             workspace = await self._workspaces.open(workspace_id)
         try:
-            sandbox = await self._runtime.start(id, environment, limits, workspace.path)
+            inputs = await self._inputs.create(id)
+            sandbox = await self._runtime.start(id, environment, limits, workspace.path, inputs)
             live = self.live(sandbox, workspace_id or id, workspace.disk_enforced_by)
             try:
                 await live.launch(hurry=hurry)
@@ -124,6 +128,7 @@ class Launcher:
                     raise SandboxFailed(f"The sandbox did not start: {why}.") from e
                 raise
         except BaseException:
+            await asyncio.shield(self._inputs.remove(id))
             if workspace_id is None:
                 await asyncio.shield(self._workspaces.remove(id))
             raise
@@ -131,7 +136,9 @@ class Launcher:
 
     def live(self, sandbox: Sandbox, workspace_id: str, disk_enforced_by: str) -> LiveSandbox:
         """A sandbox that runs, from now on known."""
-        live = LiveSandbox(sandbox, workspace_id, disk_enforced_by, self._config, self._runtime)
+        live = LiveSandbox(
+            sandbox, workspace_id, disk_enforced_by, self._config, self._runtime, self._inputs
+        )
         self.known.add(live.id)
         live.on_stopped = lambda: self.known.discard(live.id)
         return live

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from interpreter.config import Config
-from interpreter.errors import SandboxFailed
+from interpreter.errors import InputsUnavailable, SandboxFailed
 from interpreter.kernel.connection import START_SECONDS, Exit, KernelConnection, Owner
 from interpreter.kernel.messages import KernelMessage
 from interpreter.link.connection import Link
@@ -21,6 +21,7 @@ from interpreter.link.wire import Wire
 from interpreter.orchestrator.reconnect import keep_connected
 from interpreter.orchestrator.tasks import Tasks
 from interpreter.runtimes.base import Meter, Runtime, Sandbox, used_of_limit
+from interpreter.workspace import InputFolders
 
 LAST_WORDS_SECONDS = 1.0
 DEFAULT = "default"
@@ -37,6 +38,7 @@ class LiveSandbox:
         disk_enforced_by: str,
         config: Config,
         runtime: Runtime,
+        inputs: InputFolders,
     ) -> None:
         self.sandbox = sandbox
         self.workspace_id = workspace_id
@@ -49,8 +51,11 @@ class LiveSandbox:
         """Told, once, that it is of no use any more and why."""
         self.on_stopped: Callable[[], None] = lambda: None
         """Told when it was ended by us and need not be known any more."""
+        self.describing = asyncio.Lock()
+        """Held while a file is described: one at a time."""
         self._config = config
         self._runtime = runtime
+        self._inputs = inputs
         self._link: Link | None = None
         self._numbers: dict[str, int] = {}
         """Context → the number of its newest kernel."""
@@ -155,6 +160,7 @@ class LiveSandbox:
         await self.leave()
         try:
             await self._runtime.stop(self.sandbox)
+            await self._inputs.remove(self.id)
         finally:
             # What could not be ended is a stray from now on, and swept away later.
             self.on_stopped()
@@ -187,6 +193,16 @@ class LiveSandbox:
         there = {str(info.get("kernel")) for info in self.link.wire.streams.values()}
         for kernel in there - kept:
             await self.link.command("signal", kernel=kernel, signal=int(signal.SIGKILL))
+
+    async def see(self, inputs: Mapping[str, str]) -> None:
+        """Has it see these versions of datasets, and no others. Raises InputsUnavailable."""
+        try:
+            await self._inputs.settle(self.id, inputs)
+        except FileNotFoundError:
+            raise InputsUnavailable(
+                "This session's sandbox was started without a folder for inputs.",
+                "Stop the session and start it again.",
+            ) from None
 
     async def meter(self) -> Meter | None:
         return await self._runtime.meter(self.sandbox)

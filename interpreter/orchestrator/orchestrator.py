@@ -7,6 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 from msgspec import UNSET
@@ -36,14 +37,16 @@ from interpreter.orchestrator import policy, states
 from interpreter.orchestrator.admission import Admission, Reservation
 from interpreter.orchestrator.executions import Executions
 from interpreter.orchestrator.files import Files
+from interpreter.orchestrator.inputs import SessionInputs
 from interpreter.orchestrator.launcher import Launcher, new_id
+from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.maintenance import Maintenance
 from interpreter.orchestrator.reaper import Reaper
 from interpreter.orchestrator.session import LiveSession
 from interpreter.orchestrator.tasks import Tasks
 from interpreter.runtimes import Runtime
 from interpreter.store import SessionRecord, Store
-from interpreter.workspace import Workspaces
+from interpreter.workspace import Datasets, InputFolders, Workspaces
 
 log = structlog.get_logger()
 
@@ -68,7 +71,11 @@ class Orchestrator:
         self._sessions: dict[str, LiveSession] = {}
         self._reservations: dict[str, Reservation] = {}
         self._creations: dict[str, asyncio.Task[InterpreterError | None]] = {}
-        self._launcher = Launcher(config, runtime, self.workspaces)
+        self.datasets = Datasets(config.data_path / "datasets", config.datasets_mb)
+        self._folders = InputFolders(
+            config.data_path / "inputs", self.datasets, runtime.no_inputs_because
+        )
+        self._launcher = Launcher(config, runtime, self.workspaces, self._folders)
         self._admission = Admission(config, runtime.capacity)
         self._reaper = Reaper()
         self._maintenance = Maintenance(
@@ -76,18 +83,22 @@ class Orchestrator:
             self._launcher,
             runtime,
             self.workspaces,
+            self._folders,
+            self.datasets,
             config.reconcile_seconds,
             self._found,
         )
         self._tasks = Tasks("the orchestrator")
         self.executions = Executions(self, store)
         self.files = Files(self)
+        self.inputs = SessionInputs(self.datasets, self._folders, self.get, self._sessions.values, store)
 
     # -- the gateway comes and goes
 
     async def start(self) -> None:
         """Finds the sessions of an earlier gateway, removes what belongs to none, fills the pools."""
         await self.workspaces.prepare()
+        await self.datasets.prepare()
         extent = await self._store.extent()
         for record in await self._store.sessions():
             last_seq, executions = extent.get(record.id, (0, 0))
@@ -141,7 +152,7 @@ class Orchestrator:
 
     async def create(self, request: SessionCreate) -> LiveSession:
         """A session; without `wait` one that is still being created."""
-        self._check_open()
+        self.check_open()
         now = datetime.now(UTC)
         record = SessionRecord(
             id=new_id(),
@@ -161,9 +172,11 @@ class Orchestrator:
             handle=None,
             env=policy.variables(request),
             on_idle=request.on_idle or self._config.on_idle,
+            inputs=self.inputs.choose(request.inputs),
         )
         if request.wait:
-            return await self._create_now(record)
+            with self.datasets.pinned(*record.inputs.values()):
+                return await self._create_now(record)
         session = self._add(record)
         await session.stored(session.update())
         self._create_later(session)
@@ -173,6 +186,7 @@ class Orchestrator:
         reservation = await self._admission.admit(record.limits, on_wait=lambda position: None)
         try:
             live, cold = await self._launcher.provide(record.environment, record.limits)
+            await self._see_inputs(live, record)
         except BaseException:
             reservation.release()
             raise
@@ -203,6 +217,8 @@ class Orchestrator:
         """A sandbox for a session that is `creating`: its first, or another for its workspace."""
         await session.remember()
         record = session.record
+        if record.inputs:
+            self._folders.check()
 
         def on_wait(position: object) -> None:
             session.queue_position = position  # type: ignore[assignment]
@@ -222,12 +238,24 @@ class Orchestrator:
                 )
                 cold = "it has a workspace already"
                 cause = reason = STARTED_AGAIN
-                session.record = replace(record, starts=starts)
+                session.record = replace(session.record, starts=starts)
+            await self._see_inputs(live, record)
         except BaseException:
             reservation.release()
             raise
         self._reservations[session.id] = reservation
         await session.begin(live, cold_because=cold, cause=cause, reason=reason)
+
+    async def _see_inputs(self, live: LiveSandbox, record: SessionRecord) -> None:
+        """Has a sandbox see what its session is to see. If it cannot, the sandbox is not wanted."""
+        if not record.inputs:
+            return
+        try:
+            await live.see(record.inputs)
+        except BaseException:
+            ending = self._launcher.discard if record.workspace_id is None else LiveSandbox.stop
+            await asyncio.shield(ending(live))
+            raise
 
     def _add(self, record: SessionRecord, last_seq: int | None = None) -> LiveSession:
         session = self._sessions[record.id] = LiveSession(record, self._config, self._store, last_seq)
@@ -351,7 +379,7 @@ class Orchestrator:
 
     async def start_session(self, session_id: str) -> LiveSession:
         """Brings a session back that was stopped or failed."""
-        self._check_open()
+        self.check_open()
         session = self.get(session_id)
         session.check_here()
         if session.state in states.WITH_SANDBOX:
@@ -386,6 +414,8 @@ class Orchestrator:
         self._sessions.pop(session_id, None)
         await self._cancel_creation(session)
         had_sandbox = await session.stop("it was deleted")
+        async with session.attaching:
+            pass  # what is being attached is attached first
         self._reaper.forget(session)
         await session.forget()
         executions = await self._store.count_executions(session_id)
@@ -397,6 +427,7 @@ class Orchestrator:
         deleted = self._store.delete_session(session_id)
         self._store.hurry()
         await deleted
+        await self.datasets.collect()
         return SessionDeleted(
             id=session_id,
             executions=executions,
@@ -405,7 +436,12 @@ class Orchestrator:
             sandbox=had_sandbox,
         )
 
-    def _check_open(self) -> None:
+    def note(self, action: str, facts: Mapping[str, Any]) -> None:
+        """Records something that is about no session."""
+        self._store.audit(action, None, facts)
+
+    def check_open(self) -> None:
+        """Raises an error if nothing new is taken."""
         if self.draining:
             raise ShuttingDown("The gateway is about to stop.")
         self._store.condition.check()

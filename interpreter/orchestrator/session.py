@@ -77,6 +77,8 @@ class LiveSession:
         """Told when it has got, resumed or lost its sandbox."""
         self._config = config
         self._store = store
+        self.attaching = asyncio.Lock()
+        """Held while its inputs are changed."""
         self._changing = asyncio.Lock()
         self._remembering = asyncio.Lock()
         self._remembers = last_seq is None
@@ -115,6 +117,7 @@ class LiveSession:
             on_idle=record.on_idle,
             remaining=expiry.remaining(record, self.active_tick, self.executions),
             contexts=list(self.contexts or record.contexts),
+            inputs=sorted(record.inputs),
             created_at=record.created_at,
             last_activity=self.last_activity,
             expires_at=expiry.expires_at(record, self.active_tick),

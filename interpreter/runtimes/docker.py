@@ -124,6 +124,7 @@ class DockerRuntime(Runtime):
             self._ways[name] = await self._try_out(name, volumes)
         if any(way.in_volume for way in self._ways.values()):
             self.files_elsewhere = volumes
+            self.no_inputs_because = volumes.why
         await fitting.forget_others(engine, self._owner, self._images.values())
 
     async def _own_image(self, name: str, progress: Progress) -> str:
@@ -181,7 +182,14 @@ class DockerRuntime(Runtime):
 
     # -- sandboxes
 
-    async def start(self, id: str, environment: str, limits: Limits, workspace: Path) -> Sandbox:
+    async def start(
+        self,
+        id: str,
+        environment: str,
+        limits: Limits,
+        workspace: Path,
+        inputs: Path | None = None,
+    ) -> Sandbox:
         if environment not in self._images:
             raise UnknownEnvironment(f"There is no environment '{environment}'.")
         run, way = RunDirectory(self._data / "run" / id), self._ways[environment]
@@ -191,7 +199,8 @@ class DockerRuntime(Runtime):
             link=way.link,
             key=secrets.token_hex(32) if way.link == "attach" else "",
         )
-        starting = asyncio.create_task(self._launch(handle, id, environment, limits, workspace))
+        launch = self._launch(handle, id, environment, limits, workspace, inputs)
+        starting = asyncio.create_task(launch)
         try:
             done, _ = await asyncio.wait({starting}, timeout=self._config.engine_timeout)
             if not done:
@@ -216,12 +225,18 @@ class DockerRuntime(Runtime):
         )
 
     async def _launch(
-        self, handle: ContainerHandle, id: str, environment: str, limits: Limits, workspace: Path
+        self,
+        handle: ContainerHandle,
+        id: str,
+        environment: str,
+        limits: Limits,
+        workspace: Path,
+        inputs: Path | None,
     ) -> ContainerHandle:
         await asyncio.to_thread(handle.directory.create)
         if self.files_elsewhere is None:
             await asyncio.to_thread(bubblewrap.give, workspace, self._outer_uid)
-        made = await self._start(handle, id, environment, limits, workspace)
+        made = await self._start(handle, id, environment, limits, workspace, inputs)
         process = await self._process(made)
         if process is not None and environment in self._gvisor:
             processes.first_to_go(process)
@@ -239,20 +254,26 @@ class DockerRuntime(Runtime):
             await self._end(handle)
 
     async def _start(
-        self, handle: ContainerHandle, id: str, environment: str, limits: Limits, workspace: Path
+        self,
+        handle: ContainerHandle,
+        id: str,
+        environment: str,
+        limits: Limits,
+        workspace: Path,
+        inputs: Path | None,
     ) -> str:
         command = self._command(environment, limits, handle.link)
+        seen = str(inputs) if inputs else None
         if handle.link == "attach":
-            blueprint = self._blueprint(
-                id, environment, limits, workspace, None, command, {program.KEY_VARIABLE: handle.key}
-            )
-            made = await self._containers.create(blueprint)
+            key = {program.KEY_VARIABLE: handle.key}
+            blueprint = self._blueprint(id, environment, limits, workspace, None, command, key)
+            made = await self._containers.create(dataclasses.replace(blueprint, inputs=seen))
             await self._containers.start(made)
             return made
         run = handle.directory
         with run.hand_over() as listener, run.listen() as handed:
             blueprint = self._blueprint(id, environment, limits, workspace, run.shared, command, {})
-            made = await self._containers.create(blueprint)
+            made = await self._containers.create(dataclasses.replace(blueprint, inputs=seen))
             code = await self._containers.start_and_hand_over(made, listener, handed)
         if code is not None:
             why = keeper.reason(code, _readable(await self._containers.last_words(made)), None)

@@ -51,3 +51,5 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """When its sandbox was started, on the clock that only a reboot sets back."""
     contexts: dict[str, datetime] = {}
     """Its kernels by name, and when each was made."""
+    inputs: dict[str, str] = {}
+    """The datasets that it sees: name → version."""

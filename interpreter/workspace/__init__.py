@@ -1,7 +1,9 @@
-"""The filesystem layer: a session's files."""
+"""The filesystem layer: a session's files, and those that it is given to read."""
 
+from interpreter.workspace.datasets import Datasets
 from interpreter.workspace.incoming import Incoming
+from interpreter.workspace.inputs import InputFolders
 from interpreter.workspace.tree import OpenFile, Tree
 from interpreter.workspace.workspaces import Workspace, Workspaces
 
-__all__ = ["Incoming", "OpenFile", "Tree", "Workspace", "Workspaces"]
+__all__ = ["Datasets", "Incoming", "InputFolders", "OpenFile", "Tree", "Workspace", "Workspaces"]

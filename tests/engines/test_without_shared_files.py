@@ -84,6 +84,20 @@ def test_a_volume_outlives_its_container_and_goes_with_its_session(
     engine.close()
 
 
+def test_that_there_are_no_inputs_is_told(gateway: Gateway) -> None:
+    with gateway.client() as client:
+        assert client.put("/v1/datasets/d", content=b"x").status_code == 201
+        id = new_session(client)["id"]
+        for answer in (
+            client.post(f"/v1/sessions/{id}/inputs", json={"dataset": "d"}),
+            client.post("/v1/sessions", json={"inputs": ["d"]}),
+        ):
+            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "inputs_unavailable")
+            assert "the engine does not see the gateway's files" in answer.json()["error"]["message"]
+        client.delete(f"/v1/sessions/{id}")
+        client.delete("/v1/datasets/d")
+
+
 def test_a_link_by_a_socket_is_refused_where_it_cannot_work(
     elsewhere: OwnEngine, make_gateway: MakeGateway
 ) -> None:

@@ -36,6 +36,10 @@ executions = { values = ["$execution"] }
 include-operation-id = ["delete_session", "stop_session"]
 parameters = { "path.session_id" = "s-none" }
 [[operations]]
+include-operation-id = ["upload_dataset", "describe_file", "attach_input", "detach_input"]
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", "400", "404", "409", "422"]
+[[operations]]
 include-operation-id = ["create_session", "run_cell", "update_execution"]
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", "400", "404", "409", "429"]

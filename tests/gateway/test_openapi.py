@@ -102,10 +102,7 @@ def test_its_parameters_and_bodies_are_those_that_are_validated(
     assert query == {field.encode_name for field in fields}
     assert path == {part[1:-1] for part in operation.path.split("/") if part.startswith("{")}
     if operation.receive is not None:
-        assert set(about["requestBody"]["content"]) == {
-            "application/octet-stream",
-            "multipart/form-data",
-        }
+        assert "application/octet-stream" in about["requestBody"]["content"]
     elif operation.body is None:
         assert "requestBody" not in about
     else:
