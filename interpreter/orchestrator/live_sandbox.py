@@ -21,6 +21,7 @@ from interpreter.link.wire import Wire
 from interpreter.orchestrator.reconnect import keep_connected
 from interpreter.orchestrator.tasks import Tasks
 from interpreter.runtimes.base import Meter, Runtime, Sandbox, used_of_limit
+from interpreter.workspace import Watched, Workspaces
 
 LAST_WORDS_SECONDS = 1.0
 DEFAULT = "default"
@@ -37,6 +38,7 @@ class LiveSandbox:
         disk_enforced_by: str,
         config: Config,
         runtime: Runtime,
+        workspaces: Workspaces,
     ) -> None:
         self.sandbox = sandbox
         self.workspace_id = workspace_id
@@ -51,6 +53,8 @@ class LiveSandbox:
         """Told when it was ended by us and need not be known any more."""
         self._config = config
         self._runtime = runtime
+        self._workspaces = workspaces
+        self._watched: Watched | None = None
         self._link: Link | None = None
         self._numbers: dict[str, int] = {}
         """Context → the number of its newest kernel."""
@@ -142,6 +146,8 @@ class LiveSandbox:
         self._tasks.cancel()
         if self._link is not None:
             self._link.close()
+        if self._watched is not None:
+            await self._watched.close()
 
     async def stop(self) -> None:
         """Ends it, and everything that runs in it; its workspace stays."""
@@ -184,6 +190,14 @@ class LiveSandbox:
 
     async def meter(self) -> Meter | None:
         return await self._runtime.meter(self.sandbox)
+
+    async def watched(self) -> Watched | None:
+        """Its workspace, watched for what cells change in it; None where that cannot be."""
+        if self._watched is None and not self._left:
+            self._watched = await self._workspaces.watch(self.workspace_id)
+            if self._left and self._watched is not None:
+                await self._watched.close()
+        return self._watched
 
     async def why(self, exit: Exit) -> str:
         """Why a kernel ended, in words."""

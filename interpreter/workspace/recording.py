@@ -6,14 +6,12 @@ Nothing else of the time before is kept, so a cell costs what it does and not wh
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING
 
 from interpreter.workspace.walk import Node
 
 if TYPE_CHECKING:
-    from interpreter.workspace.changes import Found
     from interpreter.workspace.tree import Tree
 
 EXISTED, WRITTEN = 1, 2
@@ -40,8 +38,6 @@ class Recording:
         """Directory → name → EXISTED when it was there before, WRITTEN when it was surely changed."""
         self.places: dict[Node, Place | None] = {}
         """Where a directory was that is somewhere else now; None for one that is new."""
-        self.done: asyncio.Future[Found | None] | None = None
-        self.lookings = tree.lookings
         self.since = time.time_ns()
         self._noted = 0
         self._monotonic = time.monotonic_ns()

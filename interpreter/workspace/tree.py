@@ -73,8 +73,6 @@ class Tree:
         """Of the cells that run."""
         self.missed = False
         """Whether events were lost since it was last looked through."""
-        self.lookings = 0
-        """How often it was looked through."""
         self.lately: Times = {}
         """When files were changed that a cell changed a moment ago."""
         self.given_up: str | None = None
@@ -97,6 +95,10 @@ class Tree:
 
     def begin_work(self) -> None:
         self._deadline = time.monotonic() + WORK_SECONDS
+
+    def end(self, recording: Recording) -> None:
+        if recording in self.recordings:
+            self.recordings.remove(recording)
 
     # -- what it is told
 
@@ -170,7 +172,6 @@ class Tree:
         self._unsure.clear()
         self._look_through(self.root, walk, again=True)
         self.settle(walk)
-        self.lookings += 1
 
     def remember(self, changed_at: Times) -> None:
         """These changes are a cell's; they are not those of the next one that begins."""

@@ -1,7 +1,7 @@
 """Watching workspaces, from outside of their sandboxes, for what cells change in them.
 
 Nobody listens while nothing runs: events wait in a queue of the kernel's, which is read without
-waiting when a cell begins (what is in it is nobody's) and when it ends (what is in it is the cell's).
+waiting before a cell begins (what is in it is nobody's) and when it ends (what is in it is the cell's).
 A cell that changes nothing costs two reads that find nothing. Little is worked off at once, anything
 more in a thread. A queue that has run over costs one look through the workspace.
 
@@ -24,17 +24,14 @@ from interpreter.workspace.recording import Recording
 from interpreter.workspace.tree import Room, Tree
 from interpreter.workspace.work import (
     CHUNK,
-    Begin,
+    CatchUp,
     Close,
     End,
     Flood,
-    LookThrough,
     Open,
     Outcomes,
     Step,
     Worker,
-    begin,
-    end,
 )
 
 log = structlog.get_logger()
@@ -110,14 +107,21 @@ class Watched:
     async def open(self) -> None:
         await self._queue.do(Open(self._tree))
 
+    def catch_up(self) -> asyncio.Future[None] | None:
+        """Called before `begin`: takes in what happened since the last cell, and watches directories
+        that are new. None when that is done, else what to wait for before it is called again."""
+        return None if self._closed or self.given_up else self._queue.catch_up(self._tree)
+
     def begin(self, url: str) -> Recording | None:
         """Called right before a cell is sent to its kernel; None when its changes will not be known.
 
         `url` is what stands before the path of a file in its URL."""
         if self._closed or self.given_up:
             return None
+        if not self._queue.at_rest or self._tree.missed:
+            return None
         recording = Recording(self._tree, url)
-        self._queue.begin(recording)
+        self._tree.recordings.append(recording)
         return recording
 
     def end(self, recording: Recording) -> Answer | asyncio.Future[Answer]:
@@ -144,12 +148,16 @@ class Queue:
         self._work: asyncio.Future[Outcomes] | None = None
         """What is being done in a thread."""
         self._waiting: dict[Recording, asyncio.Future[Answer]] = {}
-        self._rested = asyncio.Event()
-        self._rested.set()
+        self._rest: asyncio.Future[None] | None = None
+        """Completes when nothing is being done and nothing is to be done."""
 
     @property
     def in_use(self) -> int:
         return len(self._worker.trees)
+
+    @property
+    def at_rest(self) -> bool:
+        return self._work is None and not self._steps
 
     def tree(self, path: Path) -> Tree:
         tree = Tree(path, self._worker.queue, self._worker.nodes, self._room)
@@ -168,29 +176,30 @@ class Queue:
     async def do(self, step: Step) -> None:
         """Returns when it is done."""
         self._steps.append(step)
-        self._start()
-        while not self._rested.is_set():
-            await self._rested.wait()
+        await asyncio.shield(self._start())
 
-    def begin(self, recording: Recording) -> None:
+    def catch_up(self, tree: Tree) -> asyncio.Future[None] | None:
         self._read()
-        if self._steps or self._work is not None:
-            self._steps.append(Begin(recording))
-        else:
-            begin(recording)
+        if self.at_rest and not tree.missed:
+            return None
+        little = self._work is None and not tree.missed and self._is_little()
+        self._steps.append(CatchUp(tree))
+        if little:
+            self._do_now()
+            return None
+        return self._start()
 
     def end(self, recording: Recording) -> Answer | asyncio.Future[Answer]:
         self._read()
         tree = recording.tree
-        at_rest = self._work is None
-        if at_rest and not self._steps and recording.empty and not tree.missed:
-            end(recording)
+        if self.at_rest and recording.empty and not tree.missed:
+            tree.end(recording)
             return NOTHING if recording.whole and tree.given_up is None else None
-        little = at_rest and self._is_little(recording)
+        few = recording.noted <= FEW_NAMES and not recording.places and not tree.missed
+        little = self._work is None and few and self._is_little()
         self._steps.append(End(recording))
         if little:
-            steps, self._steps = self._steps, []
-            return self._worker.do(steps)[recording]
+            return self._do_now()[recording]
         done = self._waiting[recording] = self._loop.create_future()
         self._start()
         return done
@@ -206,35 +215,39 @@ class Queue:
                 return
         self._steps.append(Flood())
 
-    def _is_little(self, recording: Recording) -> bool:
+    def _is_little(self) -> bool:
         """A few files, and no directories."""
-        if recording.noted > FEW_NAMES or recording.places or recording.tree.missed:
-            return False
-        if any(not isinstance(step, bytes | Begin) for step in self._steps):
-            return False
         raw = b"".join(step for step in self._steps if isinstance(step, bytes))
-        if len(raw) > FEW_BYTES:
+        if len(raw) > FEW_BYTES or any(not isinstance(step, bytes) for step in self._steps):
             return False
         return not any(mask & HEAVY for _, mask, _ in inotify.events(raw))
 
-    def _start(self) -> None:
-        if self._work is None and self._steps:
+    def _do_now(self) -> Outcomes:
+        steps, self._steps = self._steps, []
+        return self._worker.do(steps)
+
+    def _start(self) -> asyncio.Future[None]:
+        """Has everything done in a thread."""
+        if self._rest is None:
+            self._rest = self._loop.create_future()
+        if self._work is None:
             steps, self._steps = self._steps, []
-            self._rested.clear()
             self._work = self._loop.run_in_executor(self._threads, self._worker.do, steps)
             self._work.add_done_callback(self._worked)
+        return self._rest
 
     def _worked(self, work: asyncio.Future[Outcomes]) -> None:
         self._work = None
-        for recording, answer in work.result().items():
+        try:
+            outcomes = work.result()
+        except Exception:
+            log.exception("changes of files could not be found")
+            outcomes = dict.fromkeys(self._waiting)
+        for recording, answer in outcomes.items():
             if not (waiting := self._waiting.pop(recording)).done():
                 waiting.set_result(answer)
-        # What others let run over is looked through while nothing runs there.
-        begun = {step.tree for step in self._steps if isinstance(step, Begin)}
-        for tree in self._worker.trees - begun:
-            if tree.missed and not tree.recordings and tree.given_up is None:
-                self._steps.append(LookThrough(tree))
-        if any(not isinstance(step, bytes | Flood | Begin) for step in self._steps):
+        if self._steps:
             self._start()
-        else:
-            self._rested.set()
+        elif self._rest is not None:
+            self._rest.set_result(None)
+            self._rest = None

@@ -1,7 +1,7 @@
 """What there is to do about watched workspaces, and the one who does it, step by step in order.
 
-Steps are in the order in which things happened: what was read from the queue, a cell that began, one
-that ended. They are done on the event loop when it is little, else in a thread; never by two at once.
+Steps are in the order in which things happened: what was read from the queue, a cell that ended. They
+are done on the event loop when it is little, else in a thread; never by two at once.
 """
 
 from __future__ import annotations
@@ -34,17 +34,6 @@ class Open:
 
 
 @dataclass(frozen=True)
-class Begin:
-    """A cell began."""
-
-    recording: Recording
-
-    @property
-    def tree(self) -> Tree:
-        return self.recording.tree
-
-
-@dataclass(frozen=True)
 class End:
     """A cell has ended."""
 
@@ -56,8 +45,8 @@ class End:
 
 
 @dataclass(frozen=True)
-class LookThrough:
-    """Events were lost, and nothing runs."""
+class CatchUp:
+    """A cell is about to begin."""
 
     tree: Tree
 
@@ -74,7 +63,7 @@ class Flood:
     """There are more events than are worth reading."""
 
 
-Step = bytes | Flood | Open | Begin | End | LookThrough | Close
+Step = bytes | Flood | Open | End | CatchUp | Close
 Outcomes = dict[Recording, Found | None]
 Walks = Callable[[Tree], Walk]
 
@@ -113,17 +102,13 @@ class Worker:
                         self._do(step, walk, outcomes)
         return outcomes
 
-    def _do(
-        self, step: Open | Begin | End | LookThrough | Close, walk: Walks, outcomes: Outcomes
-    ) -> None:
+    def _do(self, step: Open | End | CatchUp | Close, walk: Walks, outcomes: Outcomes) -> None:
         match step:
             case Open(tree):
                 tree.open(walk(tree))
-            case Begin(recording):
-                begin(recording)
             case End(recording):
                 outcomes[recording] = self._end(recording, walk)
-            case LookThrough(tree):
+            case CatchUp(tree):
                 if tree.missed and tree.given_up is None:
                     self._look_through(tree, walk(tree))
             case Close(tree, unwatch):
@@ -144,11 +129,11 @@ class Worker:
         try:
             if tree.given_up is not None:
                 return None
-            if tree.missed and recording.whole:
+            if tree.missed:
                 self._look_through(tree, walk(tree))
             return None if tree.missed else changes(recording, walk(tree))
         finally:
-            end(recording)
+            tree.end(recording)
 
     def _look_through(self, tree: Tree, walk: Walk) -> None:
         # What is in the queue is older than what will be found.
@@ -175,16 +160,3 @@ class Worker:
         tree.close(unwatch=True)
         told = log.warning if isinstance(error, GivenUp) else log.exception
         told("changes of files are not told any more", workspace=tree.path.name, reason=tree.given_up)
-
-
-def begin(recording: Recording) -> None:
-    tree = recording.tree
-    # What it looked like at the beginning has to be known, and not what it looked like later.
-    if tree.missed or tree.lookings != recording.lookings:
-        recording.whole = False
-    tree.recordings.append(recording)
-
-
-def end(recording: Recording) -> None:
-    with contextlib.suppress(ValueError):
-        recording.tree.recordings.remove(recording)
