@@ -20,7 +20,7 @@ from interpreter.client.errors import (
     GatewayUnreachable,
     InputMissing,
 )
-from interpreter.client.result import Image, Result
+from interpreter.client.result import AsyncResult, Image, Result
 from interpreter.client.session import Context, Session
 from interpreter.client.sync import Client
 
@@ -32,6 +32,7 @@ __all__ = [
     "AmbiguousSession",
     "AsyncClient",
     "AsyncContext",
+    "AsyncResult",
     "AsyncSession",
     "CellError",
     "Client",

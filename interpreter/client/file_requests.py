@@ -11,7 +11,7 @@ from interpreter.client.backoff import Backoff
 from interpreter.client.call import Call, Nothing, session_path
 from interpreter.client.errors import ConnectionLost
 from interpreter.errors import FileConflict, InterpreterError, InvalidPath
-from interpreter.models.files import Directory, FileChange, FileEntry
+from interpreter.models.files import Directory, FileEntry, FileMove
 
 Format = Literal["zip", "tar.gz"]
 Progress = Callable[[int, int | None], object]
@@ -95,14 +95,14 @@ def delete(session_id: str, path: str, recursive: bool) -> Call[None]:
 
 
 def move(session_id: str, path: str, to: str, overwrite: bool) -> Call[FileEntry]:
-    return _change(session_id, path, FileChange(move_to=to, overwrite=overwrite))
+    return _change(session_id, path, FileMove(move_to=to, overwrite=overwrite))
 
 
 def copy(session_id: str, path: str, to: str, overwrite: bool) -> Call[FileEntry]:
-    return _change(session_id, path, FileChange(copy_to=to, overwrite=overwrite))
+    return _change(session_id, path, FileMove(copy_to=to, overwrite=overwrite))
 
 
-def _change(session_id: str, path: str, change: FileChange) -> Call[FileEntry]:
+def _change(session_id: str, path: str, change: FileMove) -> Call[FileEntry]:
     return Call(
         method="POST",
         path=file_path(session_id, path),

@@ -27,7 +27,7 @@ from interpreter.gateway import file_headers, uploads
 from interpreter.gateway.downloads import send_archive, send_file
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.operation import Operation
-from interpreter.models.files import Directory, FileChange, FileEntry
+from interpreter.models.files import Directory, FileEntry, FileMove
 from interpreter.workspace import OpenFile, Tree
 from interpreter.workspace.archive import MIME_TYPES, Format
 from interpreter.workspace.paths import checked, joined, split
@@ -145,7 +145,7 @@ async def delete_file(call: ApiHandler) -> Any:
 
 
 async def change_file(call: ApiHandler) -> Any:
-    change = call.body(FileChange)
+    change = call.body(FileMove)
     path = checked(call.path["path"])
     if (change.move_to is None) == (change.copy_to is None):
         raise InvalidPath("Say where to: either move_to or copy_to.")
@@ -234,7 +234,7 @@ OPERATIONS = [
         ONE,
         "Move or copy a file or a directory",
         change_file,
-        body=FileChange,
+        body=FileMove,
         answers={200: FileEntry},
         errors=CHANGE,
     ),

@@ -22,6 +22,7 @@ from interpreter.models.executions import (
     ExecutionStatus,
     ExecutionUpdate,
     ExecutionUsage,
+    FileChange,
     InputReply,
     Truncated,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "ExecutionStatus",
     "ExecutionUpdate",
     "ExecutionUsage",
+    "FileChange",
     "GatewayStatus",
     "Health",
     "InputReply",

@@ -46,7 +46,7 @@ class Directory(Struct, frozen=True, kw_only=True):
     """Whether there are more than are told here."""
 
 
-class FileChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FileMove(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a file or directory is to be moved or copied: one of the two."""
 
     move_to: FilePath | None = None

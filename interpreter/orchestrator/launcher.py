@@ -137,7 +137,13 @@ class Launcher:
     def live(self, sandbox: Sandbox, workspace_id: str, disk_enforced_by: str) -> LiveSandbox:
         """A sandbox that runs, from now on known."""
         live = LiveSandbox(
-            sandbox, workspace_id, disk_enforced_by, self._config, self._runtime, self._inputs
+            sandbox,
+            workspace_id,
+            disk_enforced_by,
+            self._config,
+            self._runtime,
+            self._workspaces,
+            self._inputs,
         )
         self.known.add(live.id)
         live.on_stopped = lambda: self.known.discard(live.id)

@@ -21,7 +21,7 @@ from interpreter.link.wire import Wire
 from interpreter.orchestrator.reconnect import keep_connected
 from interpreter.orchestrator.tasks import Tasks
 from interpreter.runtimes.base import Meter, Runtime, Sandbox, used_of_limit
-from interpreter.workspace import InputFolders
+from interpreter.workspace import InputFolders, Watched, Workspaces
 
 LAST_WORDS_SECONDS = 1.0
 DEFAULT = "default"
@@ -38,6 +38,7 @@ class LiveSandbox:
         disk_enforced_by: str,
         config: Config,
         runtime: Runtime,
+        workspaces: Workspaces,
         inputs: InputFolders,
     ) -> None:
         self.sandbox = sandbox
@@ -56,6 +57,8 @@ class LiveSandbox:
         self._config = config
         self._runtime = runtime
         self._inputs = inputs
+        self._workspaces = workspaces
+        self._watched: Watched | None = None
         self._link: Link | None = None
         self._numbers: dict[str, int] = {}
         """Context → the number of its newest kernel."""
@@ -153,6 +156,8 @@ class LiveSandbox:
         self._tasks.cancel()
         if self._link is not None:
             self._link.close()
+        if self._watched is not None:
+            await self._watched.close()
 
     async def stop(self) -> None:
         """Ends it, and everything that runs in it; its workspace stays."""
@@ -206,6 +211,14 @@ class LiveSandbox:
 
     async def meter(self) -> Meter | None:
         return await self._runtime.meter(self.sandbox)
+
+    async def watched(self) -> Watched | None:
+        """Its workspace, watched for what cells change in it; None where that cannot be."""
+        if self._watched is None and not self._left:
+            self._watched = await self._workspaces.watch(self.workspace_id)
+            if self._left and self._watched is not None:
+                await self._watched.close()
+        return self._watched
 
     async def why(self, exit: Exit) -> str:
         """Why a kernel ended, in words."""

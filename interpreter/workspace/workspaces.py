@@ -26,6 +26,7 @@ from interpreter.runtimes.base import FilesElsewhere
 from interpreter.workspace.allowance import Allowance
 from interpreter.workspace.image import CommandFailed, Image, usable
 from interpreter.workspace.tree import Tree
+from interpreter.workspace.watching.watch import Watched, Watcher
 
 log = structlog.get_logger()
 
@@ -48,6 +49,7 @@ class Workspaces:
     def __init__(self, root: Path, elsewhere: FilesElsewhere | None = None) -> None:
         self._root = root.absolute()
         self._elsewhere = elsewhere
+        self._watcher = Watcher()
         self.disk_enforced_by: EnforcedBy = "nothing"
         """What holds for workspaces made from now on."""
         self.not_enforced_because: str | None = "it was not tried"
@@ -131,6 +133,10 @@ class Workspaces:
         allowance = Allowance(opened.path, limits.file_mb, limits.disk_mb, capped)
         return await asyncio.to_thread(Tree, opened.path, allowance)
 
+    async def watch(self, id: str) -> Watched | None:
+        """Begins to watch what changes in a workspace that is open; None when that cannot be."""
+        return None if self._elsewhere is not None else await self._watcher.watch(self.path(id))
+
     async def grow(self, id: str, megabytes: int) -> bool:
         """Lets a workspace hold more, while it is in use; False when it stays as it was."""
         return await asyncio.to_thread(self._grow, self._image(id), megabytes)
@@ -187,6 +193,7 @@ class Workspaces:
                 log.error("a workspace could not be unmounted", workspace=id, reason=str(e))
 
         await self._each(unmount, besides=in_use)
+        self._watcher.close()
 
     async def _each(self, do: Callable[[str], object], besides: Set[str]) -> None:
         def do_each() -> None:

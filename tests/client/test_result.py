@@ -19,7 +19,8 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def result(*outputs: Output, **more: Any) -> Result:
     import msgspec
 
-    return Result(msgspec.convert(execution(outputs=list(outputs), **more), Execution))
+    made = msgspec.convert(execution(outputs=list(outputs), **more), Execution)
+    return Result(made, None)  # type: ignore[arg-type]
 
 
 def shown(**bundle: Any) -> Output:

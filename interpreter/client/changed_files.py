@@ -1,0 +1,140 @@
+"""The files that a cell created, changed and deleted, as its result has them.
+
+What is fetched is the file as it is when it is fetched: later cells may have changed it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
+
+from interpreter.client.call import Call, Nothing
+from interpreter.client.errors import with_hint
+from interpreter.errors import NotFound
+from interpreter.models import FileChange
+from interpreter.models.executions import Change
+
+if TYPE_CHECKING:
+    from interpreter.client.async_carrier import AsyncCarrier
+    from interpreter.client.carrier import Carrier
+
+PARTIAL = ".part"
+F = TypeVar("F")
+
+
+class ChangedFiles(Mapping[str, F], Generic[F]):
+    """Path → file, ordered by path."""
+
+    def __init__(
+        self, changes: Iterable[FileChange] | None, left_out: int, make: Callable[[FileChange], F]
+    ) -> None:
+        self.known = changes is not None
+        """False when it is not known what the cell changed, and when it has not ended."""
+        self.left_out = left_out
+        """How many more were changed than are listed."""
+        self._files = {change.path: make(change) for change in changes or ()}
+
+    def __getitem__(self, path: str) -> F:
+        return self._files[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __repr__(self) -> str:
+        return (
+            f"<files: {', '.join(map(repr, self._files.values()))}>"
+            if self.known
+            else "<files: unknown>"
+        )
+
+
+class _File:
+    def __init__(self, change: FileChange) -> None:
+        self._change = change
+
+    @property
+    def path(self) -> str:
+        """From the top of the workspace."""
+        return self._change.path
+
+    @property
+    def change(self) -> Change:
+        return self._change.change
+
+    @property
+    def size(self) -> int | None:
+        """In bytes, when the cell ended."""
+        return self._change.size
+
+    @property
+    def mime_type(self) -> str | None:
+        return self._change.mime_type
+
+    def __repr__(self) -> str:
+        return f"{self.path} {self.change}"
+
+    def _call(self) -> Call[None]:
+        if self._change.url is None:
+            what = "was deleted" if self.change == "deleted" else "is not a file with contents"
+            raise with_hint(NotFound(f"{self.path} {what}.", "Look at `change` and `size` before."))
+        return Call(method="GET", path=self._change.url, answer=Nothing)
+
+    def _target(self, to: str | Path | None) -> Path:
+        name = PurePosixPath(self.path).name
+        place = Path(name if to is None else to)
+        return place / name if place.is_dir() else place
+
+
+class ChangedFile(_File):
+    """A file that a cell created, changed or deleted."""
+
+    def __init__(self, change: FileChange, carrier: Carrier) -> None:
+        super().__init__(change)
+        self._carrier = carrier
+
+    def read(self) -> bytes:
+        return b"".join(self._carrier.read(self._call()))
+
+    def save(self, to: str | Path | None = None) -> Path:
+        """Saves it as `to`, or in the directory `to`; under its own name, here, when not given."""
+        target = self._target(to)
+        with _whole(target) as file:
+            file.writelines(self._carrier.read(self._call()))
+        return target
+
+
+class AsyncChangedFile(_File):
+    """The same, with `await`."""
+
+    def __init__(self, change: FileChange, carrier: AsyncCarrier) -> None:
+        super().__init__(change)
+        self._carrier = carrier
+
+    async def read(self) -> bytes:
+        return b"".join([chunk async for chunk in self._carrier.read(self._call())])
+
+    async def save(self, to: str | Path | None = None) -> Path:
+        target = await asyncio.to_thread(self._target, to)
+        with _whole(target) as file:
+            async for chunk in self._carrier.read(self._call()):
+                await asyncio.to_thread(file.write, chunk)
+        return target
+
+
+@contextmanager
+def _whole(target: Path) -> Iterator[BinaryIO]:
+    """A file that is there when all of it is, and not before."""
+    partial = target.with_name(target.name + PARTIAL)
+    try:
+        with partial.open("wb") as file:
+            yield file
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
