@@ -234,7 +234,8 @@ class LiveSession:
         self._end(SessionState.stopped, reason)
 
     async def abandon(self, reason: str) -> None:
-        """Ends the cells that an earlier gateway left, of which no kernel will say anything more."""
+        """Ends the cells that an earlier gateway left, of which no kernel will say anything more: their
+        sandbox is gone, or goes, before it was connected to again."""
         await save_journaled(self._store, self.id, self.events)
         unfinished = await unfinished_cells(self._store, self.id, self._config)
         # Those that were taken up already end with their context.
@@ -460,6 +461,8 @@ class LiveSession:
                 if self.state in (SessionState.creating, SessionState.failed):
                     self._end(SessionState.stopped, reason)
                 return False
+            if not live.connected:
+                await self.abandon(reason)
             self._end(SessionState.stopped, reason)
             await live.stop()
             await self.events.caught_up()
@@ -492,6 +495,8 @@ class LiveSession:
         live = self.live
         if live is not None:
             live.gone = live.gone or reason
+            if not live.connected:
+                self._tasks.spawn(self.abandon(reason))
             self._fail(reason)
             self._tasks.spawn(live.stop())
 
