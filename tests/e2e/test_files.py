@@ -355,6 +355,39 @@ def test_nothing_in_a_workspace_leads_out_of_it(http: httpx.Client, files: str, 
     }
 
 
+SWAPS = """
+import ctypes, os
+os.mkdir('d'); open('d/passwd', 'w').write('harmless'); os.symlink('/etc', 'link')
+libc = ctypes.CDLL(None)
+while True: libc.renameat2(-100, b'd', -100, b'link', 2)
+"""
+
+
+def test_a_cell_that_swaps_directories_gains_nothing(
+    http: httpx.Client, session: str, files: str
+) -> None:
+    cell = {"code": SWAPS, "wait": False, "timeout": 60}
+    id = http.post(f"/v1/sessions/{session}/executions", json=cell).json()["id"]
+    assert soon(lambda: http.get(files).json()["entries"])
+    before = os.stat("/etc").st_mtime_ns
+    seen = set()
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
+        got = http.get(f"{files}/d/passwd")
+        assert got.content == b"harmless" or got.status_code in (400, 409), got.text
+        seen.add(got.status_code)
+        put = http.put(f"{files}/d/interpreter-was-here", content=b"x")
+        assert put.status_code in (200, 201, 400, 409), put.text
+        gone = http.delete(f"{files}/d/interpreter-was-here")
+        assert gone.status_code in (204, 400, 404, 409), gone.text
+        archive = http.get(f"{files}/d", params={"archive": "zip"})
+        assert archive.status_code in (200, 400, 409), archive.text[:300]
+        assert b"root:" not in archive.content
+    assert seen == {200, 400}, "both were met"
+    assert os.stat("/etc").st_mtime_ns == before
+    http.delete(f"/v1/sessions/{session}/executions/{id}")
+
+
 def test_a_file_can_run_no_script_in_the_gateways_name(http: httpx.Client, files: str) -> None:
     http.put(f"{files}/page.html", content=b"<script>alert(1)</script>")
     for inline, kind in (("false", "attachment"), ("true", "inline")):
