@@ -531,6 +531,22 @@ def test_whoever_goes_away_leaves_nothing_behind(
     assert process.num_threads() < 60
 
 
+def test_a_session_that_is_deleted_in_the_middle_of_an_upload_is_gone(
+    gateway: Gateway, http: httpx.Client
+) -> None:
+    id = http.post("/v1/sessions").json()["id"]
+
+    def body() -> Iterator[bytes]:
+        yield bytes(3_000_000)
+        with gateway.client() as client:
+            assert client.delete(f"/v1/sessions/{id}").status_code == 200
+        yield bytes(3_000_000)
+
+    assert_refused(http.put(f"/v1/sessions/{id}/files/f", content=body()), "session_not_found", id)
+    assert soon(lambda: left_open(gateway) == [])
+    assert not list((gateway.data / "workspaces").glob(f"{id}*"))
+
+
 def test_slow_readers_hold_up_nobody(gateway: Gateway, http: httpx.Client, files: str) -> None:
     http.put(f"{files}/large", content=bytes(100 * MEGABYTE))
     place = urlsplit(gateway.url)
