@@ -7,9 +7,12 @@ Whoever sends faster than the disk writes has to wait; so memory stays flat.
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from interpreter.errors import FileChanged, InvalidPath, InvalidRequest
+from interpreter.errors import FileChanged, InterpreterError, InvalidPath, InvalidRequest
 from interpreter.gateway.file_headers import Digest, body_length, boundary, condition
 from interpreter.gateway.multipart import Form
 from interpreter.models.files import Directory, FileEntry
@@ -87,6 +90,9 @@ class Upload:
         self._size = 0
         self._writing: asyncio.Task[None] | None = None
         self._over = False
+        self._lock = threading.Lock()
+        """Nothing is closed while a thread works on it, and nothing is done with what is closed."""
+        self._closed = False
         self._patience = self._wait()
 
     def _wait(self) -> asyncio.TimerHandle:
@@ -98,8 +104,10 @@ class Upload:
         self._pieces.append(piece)
         self._size += len(piece)
         if self._size >= BATCH:
-            await self._write_on()
-        self._patience = self._wait()
+            with self._if_session_is_there():
+                await self._write_on()
+        if not self._over:
+            self._patience = self._wait()
 
     async def _write_on(self) -> None:
         await self._written()
@@ -112,44 +120,58 @@ class Upload:
             await writing
 
     def _write(self, pieces: list[bytes]) -> None:
-        self._target.write(*pieces)
-        self._digest.update(*pieces)
+        with self._lock:
+            if not self._closed:
+                self._target.write(*pieces)
+                self._digest.update(*pieces)
+
+    @contextmanager
+    def _if_session_is_there(self) -> Iterator[None]:
+        """Whose session was deleted meanwhile is told that, and not how its files failed."""
+        try:
+            yield
+        except InterpreterError:
+            self._call.orchestrator.get(self._call.path["session_id"])
+            raise
 
     async def complete(self) -> Stored:
         """The body is here as a whole."""
         self._patience.cancel()
         self._over = True
         try:
-            if self._pieces:
-                await self._write_on()
-            await self._written()
-            return await self._files.run(self._finish)
+            with self._if_session_is_there():
+                if self._pieces:
+                    await self._write_on()
+                await self._written()
+                return await self._files.run(self._finish)
         finally:
             self._files.later(self._close)
 
     def _finish(self) -> Stored:
-        self._digest.check()
-        return self._target.finish()
+        with self._lock:
+            self._digest.check()
+            return self._target.finish()
 
     def leave(self) -> None:
         """The client went away, or what it sent was refused: nothing of it is kept."""
         if not self._over:
             self._over = True
             self._patience.cancel()
-            writing = self._writing
-            if writing is None:
-                self._files.later(self._close)
-            else:
-                writing.add_done_callback(self._close_after)
-
-    def _close_after(self, written: asyncio.Task[None]) -> None:
-        if not written.cancelled():
-            written.exception()  # nobody else wants to know
-        self._files.later(self._close)
+            if self._writing is not None:
+                self._writing.add_done_callback(_forget)
+            self._files.later(self._close)
 
     def _close(self) -> None:
-        self._target.close()
-        self._tree.close()
+        with self._lock:
+            self._closed = True
+            self._target.close()
+            self._tree.close()
+
+
+def _forget(written: asyncio.Task[None]) -> None:
+    """Nobody wants to know any more what went wrong."""
+    if not written.cancelled():
+        written.exception()
 
 
 async def begin(call: ApiHandler) -> Upload:

@@ -64,7 +64,10 @@ class Files:
 
     def later(self, work: Callable[[], object]) -> None:
         """Does work on files that nobody waits for."""
-        self._threads.submit(work)
+        try:
+            self._threads.submit(work)
+        except RuntimeError:  # the gateway ends, and the threads have ended
+            work()
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

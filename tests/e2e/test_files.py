@@ -355,6 +355,39 @@ def test_nothing_in_a_workspace_leads_out_of_it(http: httpx.Client, files: str, 
     }
 
 
+SWAPS = """
+import ctypes, os
+os.mkdir('d'); open('d/passwd', 'w').write('harmless'); os.symlink('/etc', 'link')
+libc = ctypes.CDLL(None)
+while True: libc.renameat2(-100, b'd', -100, b'link', 2)
+"""
+
+
+def test_a_cell_that_swaps_directories_gains_nothing(
+    http: httpx.Client, session: str, files: str
+) -> None:
+    cell = {"code": SWAPS, "wait": False, "timeout": 60}
+    id = http.post(f"/v1/sessions/{session}/executions", json=cell).json()["id"]
+    assert soon(lambda: http.get(files).json()["entries"])
+    before = os.stat("/etc").st_mtime_ns
+    seen = set()
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
+        got = http.get(f"{files}/d/passwd")
+        assert got.content == b"harmless" or got.status_code in (400, 409), got.text
+        seen.add(got.status_code)
+        put = http.put(f"{files}/d/interpreter-was-here", content=b"x")
+        assert put.status_code in (200, 201, 400, 409), put.text
+        gone = http.delete(f"{files}/d/interpreter-was-here")
+        assert gone.status_code in (204, 400, 404, 409), gone.text
+        archive = http.get(f"{files}/d", params={"archive": "zip"})
+        assert archive.status_code in (200, 400, 409), archive.text[:300]
+        assert b"root:" not in archive.content
+    assert seen == {200, 400}, "both were met"
+    assert os.stat("/etc").st_mtime_ns == before
+    http.delete(f"/v1/sessions/{session}/executions/{id}")
+
+
 def test_a_file_can_run_no_script_in_the_gateways_name(http: httpx.Client, files: str) -> None:
     http.put(f"{files}/page.html", content=b"<script>alert(1)</script>")
     for inline, kind in (("false", "attachment"), ("true", "inline")):
@@ -496,6 +529,22 @@ def test_whoever_goes_away_leaves_nothing_behind(
     workspace = gateway.data / "workspaces" / session
     assert [path.name for path in workspace.iterdir()] == ["large"]
     assert process.num_threads() < 60
+
+
+def test_a_session_that_is_deleted_in_the_middle_of_an_upload_is_gone(
+    gateway: Gateway, http: httpx.Client
+) -> None:
+    id = http.post("/v1/sessions").json()["id"]
+
+    def body() -> Iterator[bytes]:
+        yield bytes(3_000_000)
+        with gateway.client() as client:
+            assert client.delete(f"/v1/sessions/{id}").status_code == 200
+        yield bytes(3_000_000)
+
+    assert_refused(http.put(f"/v1/sessions/{id}/files/f", content=body()), "session_not_found", id)
+    assert soon(lambda: left_open(gateway) == [])
+    assert not list((gateway.data / "workspaces").glob(f"{id}*"))
 
 
 def test_slow_readers_hold_up_nobody(gateway: Gateway, http: httpx.Client, files: str) -> None:

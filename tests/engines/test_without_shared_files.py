@@ -13,6 +13,7 @@ from tests.conftest import Gateway
 from tests.engines.conftest import MakeGateway, new_session, refusal, run
 from tests.engines.own_engine import OwnEngine
 from tests.engines.proxy import Proxy
+from tests.gateway.conftest import assert_refused
 from tests.mounts import mounts_of, soon
 
 
@@ -51,6 +52,8 @@ def test_files_are_kept_in_a_volume_as_long_as_the_session(
         assert client.get(f"/v1/sessions/{id}").json()["usage"]["memory_bytes"] > 0
         owner = (gateway.data / "owner").read_text()
         assert volumes(elsewhere)[id]["Labels"]["org.interpreter.owner"] == owner
+        for answer in (client.get(f"/v1/sessions/{id}/files"), client.put(f"/v1/sessions/{id}/files/f")):
+            assert_refused(answer, "files_unreachable", "cells")
     assert mounts_of(gateway.data) == [], "nothing is mounted for nobody"
     gateway.kill()
     gateway.start()

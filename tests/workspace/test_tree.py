@@ -51,11 +51,12 @@ def outside(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "workspace"
     place.mkdir()
     os.chown(place, OWNER, OWNER)
-    return place
+    yield place
+    subprocess.run(["rm", "-rf", place], check=True)  # it may be too deep for pytest
 
 
 @pytest.fixture(params=["by_kernel", "by_walking"])
@@ -496,9 +497,9 @@ def test_whoever_swaps_directories_for_links_gains_nothing(
         while racing.going(1.5):
             tried += 1
             with contextlib.suppress(InterpreterError):
-                assert read(files, "d/secret") == b"harmless"
+                assert read(files, "d/secret") in (b"harmless", b"")
             with contextlib.suppress(InterpreterError):
-                assert read(files, "d/keep/file") == b"harmless"
+                assert read(files, "d/keep/file") in (b"harmless", b"")
             with contextlib.suppress(InterpreterError):
                 write(files, "d/secret", b"harmless")
             with contextlib.suppress(InterpreterError):
