@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Any
 
-from interpreter.sandbox import tables
+from interpreter.sandbox import json_tables, tables
 from interpreter.sandbox.tables import Column, NotATable, Table
 
 MOST_COLUMNS = 1000
@@ -59,9 +59,9 @@ def _describe(file: io.BufferedReader, size: int, start: bytes, ending: str) -> 
     if start.startswith(b"\x1f\x8b"):
         raise NotATable("it is compressed: unpack it first")
     if ending in (".jsonl", ".ndjson"):
-        return tables.describe_json_lines(file.fileno(), size)
+        return json_tables.describe_json_lines(file.fileno(), size)
     if ending == ".json" or (ending not in TEXT and start.lstrip()[:1] in (b"[", b"{")):
-        return tables.describe_json(file.fileno(), size)
+        return json_tables.describe_json(file.fileno(), size)
     return tables.describe_csv(file.fileno(), size, certain=ending in TEXT)
 
 

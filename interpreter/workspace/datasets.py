@@ -218,12 +218,14 @@ class Datasets:
         Called whenever that may have become so, and every few minutes.
         """
         kept = {*self._current.values(), *self.in_use(), *+self._pinned}
-        for version in [v for v in self._versions if v not in kept]:
-            gone = self._versions.pop(version)
-            try:
-                await finished(self._remove, version)
-            finally:
-                self.room.taken -= gone.bytes
+        # All at once, so that nobody else who collects meanwhile takes them for theirs.
+        gone = [self._versions.pop(version) for version in list(self._versions) if version not in kept]
+        if not gone:
+            return
+        try:
+            await finished(self._remove, *(version.version for version in gone))
+        finally:
+            self.room.taken -= sum(version.bytes for version in gone)
 
     async def sweep(self) -> None:
         """Removes what uploads left that were ended with their gateway, and what nobody has."""
@@ -234,13 +236,14 @@ class Datasets:
             if ID.fullmatch(version) and version not in self._versions and not self._pinned[version]:
                 await finished(self._remove, version)
 
-    def _remove(self, version: str) -> None:
-        # The manifest first: what is left of a removal that is cut short is nobody's.
-        self._manifest(version).unlink(missing_ok=True)
-        for leftover in self._folder.glob(f".{version}.*"):
-            leftover.unlink(missing_ok=True)
-        self.path(version).with_suffix(".archive").unlink(missing_ok=True)
-        shutil.rmtree(self.path(version), ignore_errors=True)
+    def _remove(self, *versions: str) -> None:
+        for version in versions:
+            # The manifest first: what is left of a removal that is cut short is nobody's.
+            self._manifest(version).unlink(missing_ok=True)
+            for leftover in self._folder.glob(f".{version}.*"):
+                leftover.unlink(missing_ok=True)
+            self.path(version).with_suffix(".archive").unlink(missing_ok=True)
+            shutil.rmtree(self.path(version), ignore_errors=True)
 
     def _manifest(self, version: str) -> Path:
         return self._folder / f"{version}.json"
