@@ -11,7 +11,6 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from interpreter.models.executions import Change, FileChange
@@ -123,25 +122,28 @@ def _place(node: Node, root: Node | None) -> str | None:
 def _look(
     recording: Recording, path: str, there: _Path, walk: Walk, looked_at: Times
 ) -> FileChange | None:
-    gone = _change(recording, path, "deleted", None) if there.before else None
-    if there.after is None:
-        return gone
-    node, name = there.after
     change: Change = "changed" if there.before else "created"
     try:
-        found = os.stat(name, dir_fd=walk.open(node), follow_symlinks=False)
+        found = None if there.after is None else _stat(*there.after, walk)
     except Elsewhere:
         return _change(recording, path, change, None)  # its directory is just being moved
-    except OSError as e:
-        if e.errno in NOT_THERE:
-            return gone
-        raise
-    if stat.S_ISDIR(found.st_mode):
-        return gone
+    if found is None or there.after is None:
+        return _change(recording, path, "deleted", None) if there.before else None
+    node, name = there.after
     if not there.written and not recording.is_fresh(node, name, found.st_ctime_ns):
         return None  # it was opened for writing, and nothing was written
     looked_at[node, name] = found.st_ctime_ns
     return _change(recording, path, change, found)
+
+
+def _stat(node: Node, name: str, walk: Walk) -> os.stat_result | None:
+    try:
+        found = os.stat(name, dir_fd=walk.open(node), follow_symlinks=False)
+    except OSError as e:
+        if e.errno in NOT_THERE:
+            return None
+        raise
+    return None if stat.S_ISDIR(found.st_mode) else found
 
 
 def _change(recording: Recording, path: str, change: Change, found: os.stat_result | None) -> FileChange:
@@ -152,6 +154,6 @@ def _change(recording: Recording, path: str, change: Change, found: os.stat_resu
         path=raw.decode("utf-8", "backslashreplace"),
         change=change,
         size=found.st_size if found is not None and is_file else None,
-        mime_type=mime_type(PurePosixPath(path).name),
+        mime_type=mime_type(path.rpartition("/")[2]),
         url=recording.url + quote(raw) if is_file else None,
     )

@@ -170,6 +170,8 @@ class Tree:
         self.missed = False
         self._doubtful.clear()
         self._unsure.clear()
+        for recording in self.recordings:
+            recording.by_time = True
         self._look_through(self.root, walk, again=True)
         self.settle(walk)
 
@@ -221,18 +223,21 @@ class Tree:
         except Elsewhere:
             self._unsure[node] = None
             return []
+        self._check_time()
         files, directories, further = set(), set(), []
+        oldest = min((recording.since for recording in self.recordings), default=None)
         with entries:
             for entry in entries:
                 name = entry.name
-                self._check_time()
                 if not entry.is_dir(follow_symlinks=False):
                     files.add(name)
                     if name not in node.files:
                         self._touch(node, name, False)
                         self._add(node, name)
-                    elif again and self.recordings:
-                        self._look_at_time(node, entry)
+                    elif again and oldest is not None:
+                        self._look_at_time(node, entry, oldest - GRANULARITY)
+                    if not len(files) % 1000:
+                        self._check_time()
                 elif name not in LEFT_OUT:
                     directories.add(name)
                     child, new = self._place(node, name, walk)
@@ -244,11 +249,13 @@ class Tree:
             self._detach(node.children[name])
         return further
 
-    def _look_at_time(self, node: Node, entry: os.DirEntry[str]) -> None:
+    def _look_at_time(self, node: Node, entry: os.DirEntry[str], since: int) -> None:
         try:
             changed_at = entry.stat(follow_symlinks=False).st_ctime_ns
         except OSError:
             return  # it is gone again
+        if changed_at < since:
+            return
         for recording in self.recordings:
             if recording.is_fresh(node, entry.name, changed_at):
                 recording.touch(node, entry.name, existed=True, written=True)
