@@ -5,12 +5,11 @@ What is fetched is the file as it is when it is fetched: later cells may have ch
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from interpreter.client import local_files
 from interpreter.client.call import Call, Nothing
 from interpreter.client.errors import with_hint
 from interpreter.errors import NotFound
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from interpreter.client.async_carrier import AsyncCarrier
     from interpreter.client.carrier import Carrier
 
-PARTIAL = ".part"
 F = TypeVar("F")
 
 
@@ -85,11 +83,6 @@ class _File:
             raise with_hint(NotFound(f"{self.path} {what}.", "Look at `change` and `size` before."))
         return Call(method="GET", path=self._change.url, answer=Nothing)
 
-    def _target(self, to: str | Path | None) -> Path:
-        name = PurePosixPath(self.path).name
-        place = Path(name if to is None else to)
-        return place / name if place.is_dir() else place
-
 
 class ChangedFile(_File):
     """A file that a cell created, changed or deleted."""
@@ -103,8 +96,8 @@ class ChangedFile(_File):
 
     def save(self, to: str | Path | None = None) -> Path:
         """Saves it as `to`, or in the directory `to`; under its own name, here, when not given."""
-        target = self._target(to)
-        with _whole(target) as file:
+        target = local_files.name_here(self.path, to)
+        with local_files.replacing(target) as file:
             file.writelines(self._carrier.read(self._call()))
         return target
 
@@ -120,21 +113,10 @@ class AsyncChangedFile(_File):
         return b"".join([chunk async for chunk in self._carrier.read(self._call())])
 
     async def save(self, to: str | Path | None = None) -> Path:
-        target = await asyncio.to_thread(self._target, to)
-        with _whole(target) as file:
+        import asyncio  # takes a while, and most programs do without
+
+        target = local_files.name_here(self.path, to)
+        with local_files.replacing(target) as file:
             async for chunk in self._carrier.read(self._call()):
                 await asyncio.to_thread(file.write, chunk)
         return target
-
-
-@contextmanager
-def _whole(target: Path) -> Iterator[BinaryIO]:
-    """A file that is there when all of it is, and not before."""
-    partial = target.with_name(target.name + PARTIAL)
-    try:
-        with partial.open("wb") as file:
-            yield file
-        partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise

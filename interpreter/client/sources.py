@@ -7,7 +7,6 @@ memory stays flat. Each source can be read again, for an upload that is sent aga
 from __future__ import annotations
 
 import os
-import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +77,8 @@ def _files_of(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _tar(files: list[tuple[str, Path]]) -> Iterator[bytes]:
+    import tarfile  # takes a while, and most programs do without
+
     for name, path in files:
         info = tarfile.TarInfo(name)
         with path.open("rb") as file:
