@@ -41,6 +41,13 @@ class InvalidJson(InvalidRequest):
     hint = "Send a JSON object with Content-Type: application/json."
 
 
+class InvalidArchive(InvalidRequest):
+    """An archive that cannot be unpacked, or should not be."""
+
+    code = "invalid_archive"
+    hint = "Send a gzipped tar file with plain files, folders and links in it."
+
+
 class Unauthorized(InterpreterError):
     """No token, or a wrong one."""
 
@@ -91,6 +98,13 @@ class ProcessNotFound(NotFound):
 
     code = "process_not_found"
     hint = "GET /v1/sessions/{id}/processes lists the processes of a session."
+
+
+class WorkspaceNotFound(NotFound):
+    """There is no named workspace of this name, or not any more."""
+
+    code = "workspace_not_found"
+    hint = "GET /v1/workspaces lists the workspaces there are; POST /v1/workspaces makes one."
 
 
 class UnknownEnvironment(InterpreterError):
@@ -150,6 +164,27 @@ class KeyReused(WrongState):
 
     code = "key_reused"
     hint = "Send a new key with every new cell, and the same one only to send a cell again."
+
+
+class WorkspaceExists(WrongState):
+    """There is a named workspace of this name already."""
+
+    code = "workspace_exists"
+    hint = "Choose another name, or delete the one that is there."
+
+
+class WorkspaceInUse(WrongState):
+    """A named workspace that a session has, and that only one at a time may have for this."""
+
+    code = "workspace_in_use"
+    hint = "Stop or delete that session; or ask for the workspace with workspace_read_only."
+
+
+class FilesUnreachable(WrongState):
+    """The workspaces are where the gateway does not see them."""
+
+    code = "files_unreachable"
+    hint = "Read and write the files with cells."
 
 
 class RequestTooLarge(InterpreterError):
@@ -231,6 +266,22 @@ class StoreDamaged(StoreUnavailable):
     code = "store_damaged"
     hint = "Stop the gateway, run 'interpreter repair', and start it again."
     retry_after = None
+
+
+class NoSpaceLeft(InterpreterError):
+    """There is no room for it; nothing of it was kept."""
+
+    code = "no_space_left"
+    status = 507
+    hint = "Ask for a larger disk_mb, or send less."
+
+
+class OwnerDiskFull(InterpreterError):
+    """All that an owner keeps together would be more than one owner may have."""
+
+    code = "owner_disk_full"
+    status = 507
+    hint = "Delete workspaces or sessions of this owner, ask for less disk_mb, or raise owner_disk_mb."
 
 
 class ConfigurationError(InterpreterError):

@@ -11,7 +11,15 @@ from tornado.iostream import IOStream
 from tornado.web import Application, url
 
 from interpreter.config import Config
-from interpreter.gateway import contexts, executions, openapi, pages, processes, sessions
+from interpreter.gateway import (
+    contexts,
+    executions,
+    openapi,
+    pages,
+    processes,
+    sessions,
+    workspaces,
+)
 from interpreter.gateway.auth import Guard
 from interpreter.gateway.handler import ApiHandler, NotFoundHandler
 from interpreter.gateway.operation import Operation
@@ -23,6 +31,7 @@ LISTED = [
     *contexts.OPERATIONS,
     *executions.OPERATIONS,
     *processes.OPERATIONS,
+    *workspaces.OPERATIONS,
     pages.STATUS,
     pages.HEALTH,
 ]

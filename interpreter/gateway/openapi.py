@@ -73,7 +73,11 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 def _tag(operation: Operation) -> str:
     """The heading it stands under in the page."""
-    nouns = [noun for noun in ("sessions", "executions", "processes") if f"/{noun}" in operation.path]
+    nouns = [
+        noun
+        for noun in ("sessions", "executions", "processes", "workspaces")
+        if f"/{noun}" in operation.path
+    ]
     return nouns[-1] if nouns else "gateway"
 
 

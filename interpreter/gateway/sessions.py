@@ -10,11 +10,14 @@ from interpreter.errors import (
     ContextNotFound,
     LimitFixed,
     LimitTooHigh,
+    OwnerDiskFull,
     SandboxFailed,
     SessionNotFound,
     ShuttingDown,
     TooManySessions,
     UnknownEnvironment,
+    WorkspaceInUse,
+    WorkspaceNotFound,
     WrongState,
 )
 from interpreter.gateway.handler import ApiHandler
@@ -139,8 +142,8 @@ OPERATIONS = [
         body=SessionCreate,
         answers={201: Session, 202: Session},
         errors=(
-            *(UnknownEnvironment, LimitTooHigh, TooManySessions),
-            *(SandboxFailed, ShuttingDown),
+            *(UnknownEnvironment, LimitTooHigh, TooManySessions, WorkspaceNotFound, WorkspaceInUse),
+            *(LimitFixed, OwnerDiskFull, SandboxFailed, ShuttingDown),
         ),
     ),
     Operation(
@@ -162,7 +165,10 @@ OPERATIONS = [
         update_session,
         body=SessionUpdate,
         answers={200: Session},
-        errors=(SessionNotFound, WrongState, LimitFixed, LimitTooHigh, TooManySessions),
+        errors=(
+            *(SessionNotFound, WrongState, LimitFixed, LimitTooHigh),
+            *(TooManySessions, OwnerDiskFull),
+        ),
     ),
     Operation(
         "DELETE",
@@ -220,6 +226,9 @@ OPERATIONS = [
         "Bring a stopped session back in a new sandbox, with its files",
         start_session,
         answers={200: Session},
-        errors=(SessionNotFound, WrongState, TooManySessions, SandboxFailed, ShuttingDown),
+        errors=(
+            *(SessionNotFound, WrongState, WorkspaceNotFound, WorkspaceInUse),
+            *(TooManySessions, SandboxFailed, ShuttingDown),
+        ),
     ),
 ]

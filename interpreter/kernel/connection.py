@@ -114,7 +114,15 @@ class KernelConnection:
 
     async def warm_up(self) -> None:
         """Has a kernel of Python go through a cell once: the first takes longer than all others."""
-        content = {"code": "None", "silent": True, "store_history": False, "allow_stdin": False}
+        await self._do("None")
+
+    async def enter(self, folder: str) -> None:
+        """Has a kernel of Python that nobody has used yet go to a folder."""
+        await self._do(f"__import__('os').chdir({folder!r})")
+
+    async def _do(self, code: str) -> None:
+        """Runs a cell that leaves no trace."""
+        content = {"code": code, "silent": True, "store_history": False, "allow_stdin": False}
         self._send("shell", "execute_request", {**content, "user_expressions": {}})
         await self.ready()
 

@@ -160,9 +160,9 @@ class DockerRuntime(Runtime):
         limits, python = self._config.limits, self._images[name].report.python
 
         def blueprint(
-            id: str, workspace: Path, run: Path | None, command: list[str], in_volume: bool
+            id: str, workspace: Path, run: Path | None, command: list[str], way: Way
         ) -> Blueprint:
-            return self._blueprint(id, name, limits, workspace, run, [python, *command], {}, in_volume)
+            return self._blueprint(id, name, limits, workspace, run, [python, *command], {}, way)
 
         trial = Trial(self._containers, volumes, self._data, self._outer_uid, blueprint)
         problem = ""
@@ -181,7 +181,9 @@ class DockerRuntime(Runtime):
 
     # -- sandboxes
 
-    async def start(self, id: str, environment: str, limits: Limits, workspace: Path) -> Sandbox:
+    async def start(
+        self, id: str, environment: str, limits: Limits, workspace: Path, read_only: bool = False
+    ) -> Sandbox:
         if environment not in self._images:
             raise UnknownEnvironment(f"There is no environment '{environment}'.")
         run, way = RunDirectory(self._data / "run" / id), self._ways[environment]
@@ -191,7 +193,9 @@ class DockerRuntime(Runtime):
             link=way.link,
             key=secrets.token_hex(32) if way.link == "attach" else "",
         )
-        starting = asyncio.create_task(self._launch(handle, id, environment, limits, workspace))
+        starting = asyncio.create_task(
+            self._launch(handle, id, environment, limits, workspace, read_only)
+        )
         try:
             done, _ = await asyncio.wait({starting}, timeout=self._config.engine_timeout)
             if not done:
@@ -216,12 +220,18 @@ class DockerRuntime(Runtime):
         )
 
     async def _launch(
-        self, handle: ContainerHandle, id: str, environment: str, limits: Limits, workspace: Path
+        self,
+        handle: ContainerHandle,
+        id: str,
+        environment: str,
+        limits: Limits,
+        workspace: Path,
+        read_only: bool,
     ) -> ContainerHandle:
         await asyncio.to_thread(handle.directory.create)
         if self.files_elsewhere is None:
             await asyncio.to_thread(bubblewrap.give, workspace, self._outer_uid)
-        made = await self._start(handle, id, environment, limits, workspace)
+        made = await self._start(handle, id, environment, limits, workspace, read_only)
         process = await self._process(made)
         if process is not None and environment in self._gvisor:
             processes.first_to_go(process)
@@ -239,19 +249,25 @@ class DockerRuntime(Runtime):
             await self._end(handle)
 
     async def _start(
-        self, handle: ContainerHandle, id: str, environment: str, limits: Limits, workspace: Path
+        self,
+        handle: ContainerHandle,
+        id: str,
+        environment: str,
+        limits: Limits,
+        workspace: Path,
+        read_only: bool,
     ) -> str:
-        command = self._command(environment, limits, handle.link)
+        command, way = self._command(environment, limits, handle.link), self._ways[environment]
+        planned = partial(self._blueprint, id, environment, limits, workspace)
         if handle.link == "attach":
-            blueprint = self._blueprint(
-                id, environment, limits, workspace, None, command, {program.KEY_VARIABLE: handle.key}
-            )
+            variables = {program.KEY_VARIABLE: handle.key}
+            blueprint = planned(None, command, variables, way, read_only)
             made = await self._containers.create(blueprint)
             await self._containers.start(made)
             return made
         run = handle.directory
         with run.hand_over() as listener, run.listen() as handed:
-            blueprint = self._blueprint(id, environment, limits, workspace, run.shared, command, {})
+            blueprint = planned(run.shared, command, {}, way, read_only)
             made = await self._containers.create(blueprint)
             code = await self._containers.start_and_hand_over(made, listener, handed)
         if code is not None:
@@ -285,23 +301,33 @@ class DockerRuntime(Runtime):
         run: Path | None,
         command: list[str],
         variables: dict[str, str],
-        in_volume: bool | None = None,
+        way: Way,
+        read_only: bool = False,
     ) -> Blueprint:
-        if in_volume is None:
-            in_volume = self._ways[environment].in_volume
         return Blueprint(
             id=id,
             owner=self._owner,
             image=self._images[environment].image,
             command=command,
             environ={**container.environ(id, limits), **variables},
-            user=f"{UID}:{UID}" if in_volume else self._user,
+            user=f"{UID}:{UID}" if way.in_volume else self._user,
             limits=limits,
             configured=self._config.environments[environment],
             workspace=str(workspace.absolute()),
             run=str(run) if run else None,
-            in_volume=in_volume,
+            in_volume=way.in_volume,
+            read_only=read_only,
+            # A plain folder is of a file system whose mounts are nobody's business.
+            follows=way.follows and os.path.ismount(workspace),
         )
+
+    def owner_of(self, workspace_id: str) -> int | None:
+        return self._outer_uid if os.geteuid() == 0 else None
+
+    def workspace_fixed(self, environment: str) -> str | None:
+        if environment in self._gvisor:
+            return "gVisor does not see what is mounted later"
+        return None if self._ways[environment].follows else "the engine does not see mounts made later"
 
     async def connect(
         self, sandbox: Sandbox, protocol: Callable[[], asyncio.BaseProtocol]

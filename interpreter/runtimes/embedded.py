@@ -99,11 +99,18 @@ class EmbeddedRuntime(Runtime):
             )
         self.not_isolated_because = reason
 
-    async def start(self, id: str, environment: str, limits: Limits, workspace: Path) -> Sandbox:
+    async def start(
+        self, id: str, environment: str, limits: Limits, workspace: Path, read_only: bool = False
+    ) -> Sandbox:
         if environment not in self._kernels:
             raise UnknownEnvironment(f"There is no environment '{environment}'.")
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", id):
             raise SandboxFailed(f"'{id}' cannot be the id of a sandbox.")
+        if read_only and self.isolation == "none":
+            raise SandboxFailed(
+                "A workspace cannot be read-only here: sessions are not isolated.",
+                "Install bubblewrap, or use the workspace without workspace_read_only.",
+            )
         launch = Launch(
             id=id,
             data=self._data,
@@ -114,6 +121,7 @@ class EmbeddedRuntime(Runtime):
             limits=limits,
             isolated=self.isolation == "bubblewrap",
             hierarchy=self._hierarchy,
+            read_only=read_only,
         )
         starting = asyncio.ensure_future(asyncio.to_thread(self._start, launch))
         try:
@@ -135,6 +143,13 @@ class EmbeddedRuntime(Runtime):
             limits_enforced_by="cgroup" if launch.hierarchy else "rlimits",
             handle=handle.to_json(),
         )
+
+    def owner_of(self, workspace_id: str) -> int | None:
+        own = self.isolation == "bubblewrap" and bubblewrap.has_uids()
+        return bubblewrap.uid_for(workspace_id) if own else None
+
+    def workspace_fixed(self, environment: str) -> str | None:
+        return None if self.isolation == "bubblewrap" else "sessions are not isolated"
 
     async def connect(
         self, sandbox: Sandbox, protocol: Callable[[], asyncio.BaseProtocol]

@@ -43,6 +43,7 @@ class Launch:
     limits: Limits
     isolated: bool
     hierarchy: Hierarchy | None
+    read_only: bool = False
 
     def start(self) -> tuple[subprocess.Popen[bytes], Handle]:
         """Starts it and returns at once: it can be connected to before it has come anywhere."""
@@ -88,7 +89,9 @@ class Launch:
         uid = bubblewrap.sandbox_uid(self.id, self.workspace)
         if uid is not None:
             bubblewrap.give(self.workspace, uid)
-        view = bubblewrap.View(self.payload, self.workspace, (self.kernel.path,), self.data)
+        view = bubblewrap.View(
+            self.payload, self.workspace, (self.kernel.path,), self.data, self.read_only
+        )
         return bubblewrap.command(view, uid, self.limits.memory_mb * MEGABYTE, command)
 
 

@@ -1,5 +1,6 @@
-"""The filesystem layer: a session's files."""
+"""The filesystem layer: files of sessions, and files with a name."""
 
-from interpreter.workspace.workspaces import Workspace, Workspaces
+from interpreter.workspace.storage import Storage, Workspace
+from interpreter.workspace.workspaces import Workspaces
 
-__all__ = ["Workspace", "Workspaces"]
+__all__ = ["Storage", "Workspace", "Workspaces"]
