@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
@@ -21,11 +22,14 @@ from interpreter.errors import (
     InvalidJson,
     InvalidRequest,
     MethodNotAllowed,
+    NoSpaceLeft,
     NotFound,
+    OwnerDiskFull,
     RequestTooLarge,
     ShuttingDown,
     StoreUnavailable,
 )
+from interpreter.gateway.body import Body
 from interpreter.gateway.operation import Operation
 from interpreter.models import ErrorAnswer, ErrorBody
 
@@ -37,6 +41,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 JSON = "application/json"
+NO_FAULT = (ShuttingDown, StoreUnavailable, NoSpaceLeft, OwnerDiskFull, HTTPError, StreamClosedError)
 
 
 def error_answer(error: InterpreterError) -> bytes:
@@ -57,6 +62,8 @@ class ApiHandler(RequestHandler):
         self.on_leave: list[Any] = []
         """Called when the client goes away before its answer is complete."""
         self._body = bytearray()
+        self._streamed: Body | None = None
+        self._answering: asyncio.Task[Any] | None = None
         self._body_read = False
 
     def set_default_headers(self) -> None:
@@ -81,7 +88,9 @@ class ApiHandler(RequestHandler):
         length = request.headers.get("Content-Length", "0")
         if not length.isdecimal():
             raise InvalidRequest("Content-Length is not a number.")
-        if len(length) > 15 or int(length) > self.gateway.max_body:
+        if self.operation is not None and self.operation.streamed:
+            self._begin(self.operation)
+        elif len(length) > 15 or int(length) > self.gateway.max_body:
             raise self._too_large()
 
     def _is_public(self) -> bool:
@@ -89,13 +98,44 @@ class ApiHandler(RequestHandler):
         asked = [self.operation] if self.operation else list(self.operations.values())
         return bool(asked) and all(operation.public for operation in asked)
 
-    def data_received(self, chunk: bytes) -> None:
+    def _begin(self, operation: Operation) -> None:
+        """Has an operation run while its body comes in."""
+        self.path = {name: str(value) for name, value in self.path_kwargs.items()}
+        self._streamed = Body()
+        self._answering = asyncio.ensure_future(operation.function(self))
+        self._answering.add_done_callback(self._ended_early)
+        self.on_leave.append(self._answering.cancel)
+
+    def _ended_early(self, answering: asyncio.Task[Any]) -> None:
+        """Whoever is refused is told so before the rest of the body has come."""
+        assert self._streamed is not None
+        self._streamed.end()
+        if self._body_read or self._finished or answering.cancelled():
+            return
+        if error := answering.exception():
+            self.log_exception(type(error), error, error.__traceback__)
+            status = error.status if isinstance(error, InterpreterError) else 500
+            self.send_error(status, exc_info=(type(error), error, error.__traceback__))
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body of a streamed operation as it comes; the connection waits for whoever takes it."""
+        assert self._streamed is not None
+        try:
+            while (piece := await self._streamed.take()) is not None:
+                yield piece
+        except TimeoutError:
+            raise InvalidRequest("The body stopped in the middle.", "Send it again.") from None
+
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        if self._streamed is not None:
+            return self._streamed.put(chunk)
         if len(self._body) + len(chunk) > self.gateway.max_body:
             # Tornado would log what is raised here and hang up without an answer.
             error = self._too_large()
             self.send_error(error.status, exc_info=(type(error), error, None))
         else:
             self._body += chunk
+        return None
 
     def _too_large(self) -> RequestTooLarge:
         return RequestTooLarge(f"The body may have at most {self.gateway.max_body:,} bytes.")
@@ -117,7 +157,12 @@ class ApiHandler(RequestHandler):
         if operation is None:
             raise self._no_operation()
         self.path = path
-        answer = await operation.function(self)
+        if self._answering is None:
+            answer = await operation.function(self)
+        else:
+            assert self._streamed is not None
+            self._streamed.end()
+            answer = await self._answering
         if answer is not None:
             self.answer(answer)
         elif not self._finished and None in operation.answers.values():
@@ -164,6 +209,14 @@ class ApiHandler(RequestHandler):
             return msgspec.convert(values, type, strict=False)
         except msgspec.ValidationError as e:
             raise InvalidRequest(f"A query parameter is not as it should be: {e}.") from None
+
+    def hang_up(self) -> None:
+        """Ends the connection, whatever of the answer is on its way."""
+        connection = self.request.connection
+        assert isinstance(connection, HTTP1Connection)
+        if not self._finished:
+            self._finished = True
+            connection.close()
 
     def send_at_once(self) -> None:
         """What is written leaves now; Tornado undoes this after every answer."""
@@ -219,7 +272,7 @@ class ApiHandler(RequestHandler):
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
         if isinstance(value, InterpreterError) and value.status < 500:
             return
-        if isinstance(value, ShuttingDown | StoreUnavailable | HTTPError | StreamClosedError):
+        if isinstance(value, NO_FAULT):
             return  # no fault of ours, or one that is in the log already
         log.error("request failed", path=self.request.path, exc_info=(kind, value, trace))
 

@@ -25,6 +25,7 @@ from interpreter.models import ErrorAnswer
 REF = "#/components/schemas/{name}"
 JSON = "application/json"
 EVENTS = "text/event-stream"
+BYTES = "application/octet-stream"
 
 
 def describe(operations: list[Operation]) -> dict[str, Any]:
@@ -66,6 +67,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
             "required": required,
             "content": {JSON: {"schema": _ref(operation.body)}},
         }
+    if operation.streamed:
+        schema = {"type": "string", "format": "binary"}
+        described["requestBody"] = {"required": False, "content": {BYTES: {"schema": schema}}}
     if operation.public:
         described["security"] = []
     return described
@@ -86,11 +90,16 @@ def _ref(type: type) -> dict[str, str]:
 
 
 def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
-    schema = {"type": "string", "minLength": 1}
     return [
-        {"name": name, "in": "path", "required": True, "schema": schema}
+        {"name": name, "in": "path", "required": True, "schema": _path_schema(operation, name)}
         for name in re.findall(r"{(\w+)}", operation.path)
     ]
+
+
+def _path_schema(operation: Operation, name: str) -> dict[str, Any]:
+    if name in operation.path_types:
+        return msgspec.json.schema(operation.path_types[name])
+    return {"type": "string", "minLength": 1}
 
 
 def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
@@ -119,6 +128,8 @@ def _answers(operation: Operation) -> dict[str, Any]:
             content[JSON] = {"schema": _ref(type)}
         if operation.stream and status == 200:
             content[EVENTS] = {"schema": _ref(ServerSentEvent)}
+        if operation.binary and status < 300:
+            content[operation.binary] = {"schema": {"type": "string", "format": "binary"}}
         if operation.text:
             content["text/plain"] = {"schema": {"type": "string"}}
         answers[str(status)] = {"description": operation.summary}
@@ -128,7 +139,9 @@ def _answers(operation: Operation) -> dict[str, Any]:
 
 
 def _errors(operation: Operation) -> dict[str, Any]:
-    always: list[type[InterpreterError]] = [InvalidRequest, ForbiddenHost, RequestTooLarge]
+    always: list[type[InterpreterError]] = [InvalidRequest, ForbiddenHost]
+    if not operation.streamed:
+        always.append(RequestTooLarge)
     if not operation.public:
         always += (Unauthorized, StoreUnavailable, StoreDamaged)
     if operation.body is not None:

@@ -34,6 +34,13 @@ class Operation:
     """Whether the answer is, or can be asked for as, Server-Sent Events."""
     text: bool = False
     """Whether the answer is plain text."""
+    binary: str | None = None
+    """The media type of an answer that is bytes of it."""
+    streamed: bool = False
+    """Whether the body is bytes of any number: the function takes them with `call.chunks()`, as they
+    come, and is called before they have come."""
+    path_types: dict[str, Any] = field(default_factory=dict)
+    """Parts of the path that have to be more than some text, and their types."""
     headers: dict[str, str] = field(default_factory=dict)
     """Request headers that mean something, and what."""
     errors: tuple[type[InterpreterError], ...] = ()

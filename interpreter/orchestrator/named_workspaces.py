@@ -9,21 +9,35 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from interpreter.config import Config
-from interpreter.errors import LimitFixed, LimitTooHigh, WorkspaceExists, WorkspaceNotFound
-from interpreter.models import Workspace, WorkspaceCreate, WorkspaceDeleted, WorkspaceUpdate
+from interpreter.errors import (
+    FilesUnreachable,
+    LimitFixed,
+    LimitTooHigh,
+    WorkspaceExists,
+    WorkspaceNotFound,
+)
+from interpreter.models import (
+    Workspace,
+    WorkspaceCopy,
+    WorkspaceCreate,
+    WorkspaceDeleted,
+    WorkspaceUpdate,
+)
 from interpreter.orchestrator.quotas import Quotas
 from interpreter.orchestrator.uses import Use, Uses
 from interpreter.runtimes import Runtime
 from interpreter.store import Store, WorkspaceRecord
 from interpreter.workspace import Storage
 from interpreter.workspace import Workspace as Files
+from interpreter.workspace.packing import Packed, copy, packed, restore
 
 
 class NamedWorkspaces:
@@ -168,6 +182,47 @@ class NamedWorkspaces:
         if asked is not None and asked > most:
             raise LimitTooHigh(f"disk_mb may be at most {most:,}, not {asked:,}.")
         return self._config.limits.disk_mb if asked is None else asked
+
+    async def copy(self, name: str, request: WorkspaceCopy) -> None:
+        """Another one with the same files; those that change meanwhile are as they were at a moment."""
+        record = self.find(name)
+        wanted = WorkspaceCreate(
+            name=request.to,
+            owner=request.owner or record.owner,
+            disk_mb=request.disk_mb or record.disk_mb,
+        )
+        async with self._read(record, "somebody who copies it") as source:
+            await self.make(wanted, lambda files: copy(source.path, files.path, self._size(wanted)))
+
+    async def restore(self, request: WorkspaceCreate, archive: AsyncIterator[bytes]) -> None:
+        """A new one with what is in an archive."""
+        self._check_here()
+        await self.make(request, lambda files: restore(files.path, archive, self._size(request)))
+
+    @asynccontextmanager
+    async def archive(self, name: str) -> AsyncIterator[Packed]:
+        """All files of a workspace as one."""
+        async with (
+            self._read(self.find(name), "somebody who archives it") as files,
+            packed(files.path) as archive,
+        ):
+            yield archive
+
+    @asynccontextmanager
+    async def _read(self, record: WorkspaceRecord, by: str) -> AsyncIterator[Files]:
+        self._check_here()
+        use = self.uses.begin(record.id, record.name, read_only=True, by=by)
+        try:
+            yield await use.open()
+        finally:
+            use.release()
+
+    def _size(self, request: WorkspaceCreate) -> int:
+        return self._megabytes(request.disk_mb)
+
+    def _check_here(self) -> None:
+        if not self._storage.here:
+            raise FilesUnreachable("The gateway does not see the files of workspaces here.")
 
     # -- changing
 
