@@ -20,6 +20,9 @@ async def delete(run: Run, rng: random.Random, session: Session) -> None:
 async def remove(run: Run, rng: random.Random, session: Session, *, at_once: bool) -> None:
     session.changing = True
     if not at_once:
+        if session.paused:
+            await run.api.ask("POST", f"/v1/sessions/{session.id}/resume")  # else its cells do not end
+            session.paused = False
         while session.open_cells:
             await asyncio.sleep(0.05)
             run.raise_problems()

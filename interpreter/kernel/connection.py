@@ -112,19 +112,20 @@ class KernelConnection:
         self._send("shell", "kernel_info_request", {}, self._info_id)
         await self._info
 
-    async def warm_up(self) -> None:
-        """Has a kernel of Python go through a cell once: the first takes longer than all others."""
-        await self._do("None")
+    def rouse(self) -> None:
+        """Has a kernel of Python go through a cell that does nothing: the first one, and one after a
+        long rest, take longer than all others."""
+        self._do("None")
 
     async def enter(self, folder: str) -> None:
         """Has a kernel of Python that nobody has used yet go to a folder."""
-        await self._do(f"__import__('os').chdir({folder!r})")
+        self._do(f"__import__('os').chdir({folder!r})")
+        await self.ready()
 
-    async def _do(self, code: str) -> None:
+    def _do(self, code: str) -> None:
         """Runs a cell that leaves no trace."""
         content = {"code": code, "silent": True, "store_history": False, "allow_stdin": False}
         self._send("shell", "execute_request", {**content, "user_expressions": {}})
-        await self.ready()
 
     def execute(self, id: str, code: str, *, store_history: bool, allow_stdin: bool) -> None:
         content = {

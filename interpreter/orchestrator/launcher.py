@@ -69,6 +69,7 @@ class Launcher:
             live = await pool.take()
             cold = "none was ready" if pool.maximum else "none is kept ready for this environment"
         if live is not None:
+            live.rouse()
             try:
                 cold = await self._fit_out(live, limits, use)
             except BaseException:

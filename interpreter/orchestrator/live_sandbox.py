@@ -86,10 +86,16 @@ class LiveSandbox:
         await self.connect(received=0)
         async with asyncio.timeout(START_SECONDS):
             kernel = await self.start_kernel(DEFAULT, Unheard(self.link), {}, hurry=hurry)
-            environment = self._config.environments[self.sandbox.environment]
-            if not hurry and environment.argv is None and environment.kernel is None:
-                await kernel.warm_up()
             self.first_kernel = kernel
+            if not hurry:
+                self.rouse()
+                await kernel.ready()
+
+    def rouse(self) -> None:
+        """Somebody is about to use the kernel that stands ready."""
+        environment = self._config.environments[self.sandbox.environment]
+        if self.first_kernel is not None and environment.argv is None and environment.kernel is None:
+            self.first_kernel.rouse()
 
     async def move_in(self, seen: tuple[int, int], *, read_only: bool) -> str | None:
         """Has its kernel enter the workspace that was just mounted over its own, which is to be seen

@@ -230,6 +230,7 @@ async def test_a_damaged_image_is_an_error_and_can_be_removed(
 ) -> None:
     await workspaces.create("s-1", 16)
     await workspaces.close(in_use=set())
+    assert soon(lambda: loop_devices_of(root) == []), "else what is on the device still counts"
     (root / "s-1.img").write_bytes(bytes(16 * MEGABYTE))
     with pytest.raises(SandboxFailed, match="cannot be used"):
         await workspaces.open("s-1")
