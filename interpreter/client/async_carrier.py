@@ -7,8 +7,8 @@ connections as it takes. The same three as in `carrier`, with `await`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
 import httpx
@@ -33,30 +33,35 @@ class AsyncCarrier:
         self._http = httpx.AsyncClient(transport=transport, **wire.settings())
         self.close = self._http.aclose
 
-    async def send(self, call: Call[T]) -> T:
+    async def send(self, call: Call[T], content: Callable[[], AsyncIterator[bytes]] | None = None) -> T:
         backoff = Backoff(self.reconnect, repeatable=call.repeatable)
         while True:
             backoff.trying()
             try:
-                return await self._send_once(call)
+                return await self._send_once(call, content() if content else None)
             except InterpreterError as e:
                 pause = backoff.pause_after(e)
             await asyncio.sleep(pause)
 
-    async def _send_once(self, call: Call[T]) -> T:
+    async def _send_once(self, call: Call[T], content: AsyncIterator[bytes] | None) -> T:
         try:
-            response = await self._http.request(**self.wire.request(call))
+            response = await self._http.request(**self.wire.request(call, content))
         except httpx.TransportError as e:
             raise with_hint(self.wire.explain(e)) from None
         return call.read(response.status_code, response.headers, response.content)
 
     async def read(self, call: Call[None]) -> AsyncGenerator[bytes, None]:
+        async with self.opened(call) as response:
+            async for chunk in response.aiter_raw():
+                yield chunk
+
+    @asynccontextmanager
+    async def opened(self, call: Call[None]) -> AsyncIterator[httpx.Response]:
         try:
             async with self._http.stream(**self.wire.request(call)) as response:
                 if response.status_code >= 400:
                     call.read(response.status_code, response.headers, await response.aread())
-                async for chunk in response.aiter_raw():
-                    yield chunk
+                yield response
         except httpx.TransportError as e:
             raise with_hint(self.wire.explain(e)) from None
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import httpx
@@ -33,29 +34,36 @@ class Carrier:
         self._http = httpx.Client(transport=transport, **wire.settings())
         self.close = weakref.finalize(self, self._http.close)
 
-    def send(self, call: Call[T]) -> T:
+    def send(self, call: Call[T], content: Callable[[], Iterator[bytes]] | None = None) -> T:
+        """`content` makes the body anew for every try, if it is not part of the call."""
         backoff = Backoff(self.reconnect, repeatable=call.repeatable)
         while True:
             backoff.trying()
             try:
-                return self._send_once(call)
+                return self._send_once(call, content() if content else None)
             except InterpreterError as e:
                 pause = backoff.pause_after(e)
             time.sleep(pause)
 
-    def _send_once(self, call: Call[T]) -> T:
+    def _send_once(self, call: Call[T], content: Iterator[bytes] | None) -> T:
         try:
-            response = self._http.request(**self.wire.request(call))
+            response = self._http.request(**self.wire.request(call, content))
         except httpx.TransportError as e:
             raise with_hint(self.wire.explain(e)) from None
         return call.read(response.status_code, response.headers, response.content)
 
     def read(self, call: Call[None]) -> Iterator[bytes]:
+        with self.opened(call) as response:
+            yield from response.iter_raw()
+
+    @contextmanager
+    def opened(self, call: Call[None]) -> Iterator[httpx.Response]:
+        """The beginning of an answer, to be read with `iter_raw`."""
         try:
             with self._http.stream(**self.wire.request(call)) as response:
                 if response.status_code >= 400:
                     call.read(response.status_code, response.headers, response.read())
-                yield from response.iter_raw()
+                yield response
         except httpx.TransportError as e:
             raise with_hint(self.wire.explain(e)) from None
 

@@ -41,8 +41,9 @@ class Wire:
             "limits": httpx.Limits(max_keepalive_connections=100, keepalive_expiry=60.0),
         }
 
-    def request(self, call: Call[Any]) -> dict[str, Any]:
-        """Arguments of the httpx client's `request` or `stream`."""
+    def request(self, call: Call[Any], content: Any = None) -> dict[str, Any]:
+        """Arguments of the httpx client's `request` or `stream`; `content` is a body that is not part
+        of the call."""
         headers = dict(call.headers)
         if call.body is not None:
             headers["Content-Type"] = "application/json"
@@ -51,7 +52,7 @@ class Wire:
             "method": call.method,
             "url": self.place.url + call.path,
             "params": call.params or None,
-            "content": call.body,
+            "content": call.body if content is None else content,
             "headers": headers,
             "timeout": httpx.Timeout(
                 connect=CONNECT_SECONDS, read=silence, write=self._timeout, pool=None

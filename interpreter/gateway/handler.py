@@ -7,8 +7,10 @@ goes wrong is answered as `{"error": {code, message, hint}}`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
-from collections.abc import AsyncIterator, Awaitable
+import socket
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
@@ -22,15 +24,12 @@ from interpreter.errors import (
     InvalidJson,
     InvalidRequest,
     MethodNotAllowed,
-    NoSpaceLeft,
     NotFound,
-    OwnerDiskFull,
     RequestTooLarge,
     ShuttingDown,
     StoreUnavailable,
 )
-from interpreter.gateway.body import Body
-from interpreter.gateway.operation import Operation
+from interpreter.gateway.operation import Operation, Receiver
 from interpreter.models import ErrorAnswer, ErrorBody
 
 if TYPE_CHECKING:
@@ -41,7 +40,8 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 JSON = "application/json"
-NO_FAULT = (ShuttingDown, StoreUnavailable, NoSpaceLeft, OwnerDiskFull, HTTPError, StreamClosedError)
+LINGER_SECONDS = 5.0
+"""How long a body that was refused is read on, so that its sender can read the answer."""
 
 
 def error_answer(error: InterpreterError) -> bytes:
@@ -61,10 +61,14 @@ class ApiHandler(RequestHandler):
         self.path: dict[str, str] = {}
         self.on_leave: list[Any] = []
         """Called when the client goes away before its answer is complete."""
+        self.receiver: Receiver | None = None
+        """Takes the body as it arrives, if the operation wants that."""
+        self.error_headers: dict[str, str] = {}
+        """Sent along if the answer is an error."""
         self._body = bytearray()
-        self._streamed: Body | None = None
-        self._answering: asyncio.Task[Any] | None = None
         self._body_read = False
+        self._refused = False
+        self._left = False
 
     def set_default_headers(self) -> None:
         self.set_header("Content-Type", JSON)
@@ -88,47 +92,36 @@ class ApiHandler(RequestHandler):
         length = request.headers.get("Content-Length", "0")
         if not length.isdecimal():
             raise InvalidRequest("Content-Length is not a number.")
-        if self.operation is not None and self.operation.streamed:
-            self._begin(self.operation)
-        elif len(length) > 15 or int(length) > self.gateway.max_body:
+        operation = self.operation
+        receive = None if operation is None else operation.receive
+        if len(length) > 15 or (receive is None and int(length) > self.gateway.max_body):
             raise self._too_large()
+        if receive is not None:
+            self.path = dict(self.path_kwargs)
+            await self._begin_receiving(receive)
 
     def _is_public(self) -> bool:
         """Whether no token is needed to do this, or to be told that it cannot be done here."""
         asked = [self.operation] if self.operation else list(self.operations.values())
         return bool(asked) and all(operation.public for operation in asked)
 
-    def _begin(self, operation: Operation) -> None:
-        """Has an operation run while its body comes in."""
-        self.path = {name: str(value) for name, value in self.path_kwargs.items()}
-        self._streamed = Body()
-        self._answering = asyncio.ensure_future(operation.function(self))
-        self._answering.add_done_callback(self._ended_early)
-        self.on_leave.append(self._answering.cancel)
-
-    def _ended_early(self, answering: asyncio.Task[Any]) -> None:
-        """Whoever is refused is told so before the rest of the body has come."""
-        assert self._streamed is not None
-        self._streamed.end()
-        if self._body_read or self._finished or answering.cancelled():
-            return
-        if error := answering.exception():
-            self.log_exception(type(error), error, error.__traceback__)
-            status = error.status if isinstance(error, InterpreterError) else 500
-            self.send_error(status, exc_info=(type(error), error, error.__traceback__))
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body of a streamed operation as it comes; the connection waits for whoever takes it."""
-        assert self._streamed is not None
+    async def _begin_receiving(self, receive: Callable[[ApiHandler], Awaitable[Receiver]]) -> None:
         try:
-            while (piece := await self._streamed.take()) is not None:
-                yield piece
-        except TimeoutError:
-            raise InvalidRequest("The body stopped in the middle.", "Send it again.") from None
+            self.receiver = await receive(self)
+        except InterpreterError as e:
+            headers = self.request.headers
+            sends = "Transfer-Encoding" in headers or headers.get("Content-Length", "0") != "0"
+            if not sends or "Expect" in headers:
+                raise  # nothing comes, or nothing before we ask for it
+            self._refuse(e)
+        if self._left and self.receiver is not None:
+            self.receiver.leave()
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
-        if self._streamed is not None:
-            return self._streamed.put(chunk)
+        if self._refused:
+            return None
+        if self.receiver is not None:
+            return self._receive(self.receiver, chunk)
         if len(self._body) + len(chunk) > self.gateway.max_body:
             # Tornado would log what is raised here and hang up without an answer.
             error = self._too_large()
@@ -136,6 +129,47 @@ class ApiHandler(RequestHandler):
         else:
             self._body += chunk
         return None
+
+    async def _receive(self, receiver: Receiver, chunk: bytes) -> None:
+        try:
+            await receiver.receive(chunk)
+        except Exception as e:
+            receiver.leave()
+            self._refuse(e)
+
+    def _refuse(self, error: Exception) -> None:
+        """Answers with an error while a body arrives that nobody wants any more.
+
+        To hang up at once would make the client's system throw the answer away. So what comes is read
+        and forgotten for a moment.
+        """
+        self._refused = True
+        problem = (type(error), error, error.__traceback__)
+        self.log_exception(*problem)
+        self.clear()
+        self.write_error(500, exc_info=problem)
+
+    def _linger(self, answer: bytes) -> None:
+        self.set_header("Content-Length", str(len(answer)))
+        self.write(answer)
+        self._refusal = self.flush()
+        self._refusal.add_done_callback(self._end_sending)
+        asyncio.get_running_loop().call_later(LINGER_SECONDS, self.hang_up)
+
+    def _end_sending(self, sent: asyncio.Future[None]) -> None:
+        connection = self.request.connection
+        assert isinstance(connection, HTTP1Connection)
+        if sent.exception() is None and not connection.stream.closed():
+            with contextlib.suppress(OSError):
+                connection.stream.socket.shutdown(socket.SHUT_WR)
+
+    def hang_up(self) -> None:
+        """Ends the connection, whatever of the answer is on its way."""
+        connection = self.request.connection
+        assert isinstance(connection, HTTP1Connection)
+        if not self._finished:
+            self._finished = True
+            connection.close()
 
     def _too_large(self) -> RequestTooLarge:
         return RequestTooLarge(f"The body may have at most {self.gateway.max_body:,} bytes.")
@@ -153,16 +187,16 @@ class ApiHandler(RequestHandler):
 
     async def _run(self, *groups: str, **path: str) -> None:
         self._body_read = True
+        if self._refused:
+            with contextlib.suppress(StreamClosedError):
+                await self._refusal
+            self.hang_up()
+            return
         operation = self.operation
         if operation is None:
             raise self._no_operation()
         self.path = path
-        if self._answering is None:
-            answer = await operation.function(self)
-        else:
-            assert self._streamed is not None
-            self._streamed.end()
-            answer = await self._answering
+        answer = await operation.function(self)
         if answer is not None:
             self.answer(answer)
         elif not self._finished and None in operation.answers.values():
@@ -210,14 +244,6 @@ class ApiHandler(RequestHandler):
         except msgspec.ValidationError as e:
             raise InvalidRequest(f"A query parameter is not as it should be: {e}.") from None
 
-    def hang_up(self) -> None:
-        """Ends the connection, whatever of the answer is on its way."""
-        connection = self.request.connection
-        assert isinstance(connection, HTTP1Connection)
-        if not self._finished:
-            self._finished = True
-            connection.close()
-
     def send_at_once(self) -> None:
         """What is written leaves now; Tornado undoes this after every answer."""
         connection = self.request.connection
@@ -230,6 +256,9 @@ class ApiHandler(RequestHandler):
 
     def on_connection_close(self) -> None:
         super().on_connection_close()
+        self._left = True
+        if self.receiver is not None:
+            self.receiver.leave()
         for leave in self.on_leave:
             leave()
 
@@ -264,15 +293,20 @@ class ApiHandler(RequestHandler):
             self.set_header("Retry-After", str(math.ceil(error.retry_after)))
         if error.status == 405:
             self.set_header("Allow", ", ".join(self._methods()))
+        for name, value in self.error_headers.items():
+            self.set_header(name, value)
         if not self._body_read:
             # Tornado hangs up rather than to read a body that nobody wants.
             self.set_header("Connection", "close")
-        self.finish(error_answer(error))
+        if self._refused:
+            self._linger(error_answer(error))
+        else:
+            self.finish(error_answer(error))
 
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
-        if isinstance(value, InterpreterError) and value.status < 500:
+        if isinstance(value, InterpreterError) and (value.status < 500 or value.status == 507):
             return
-        if isinstance(value, NO_FAULT):
+        if isinstance(value, ShuttingDown | StoreUnavailable | HTTPError | StreamClosedError):
             return  # no fault of ours, or one that is in the log already
         log.error("request failed", path=self.request.path, exc_info=(kind, value, trace))
 

@@ -18,20 +18,29 @@ from interpreter.errors import (
     StoreUnavailable,
     Unauthorized,
 )
-from interpreter.gateway.operation import Operation
+from interpreter.gateway.operation import Answer, Operation
 from interpreter.gateway.streams import EventNumber, ServerSentEvent
 from interpreter.models import ErrorAnswer
 
 REF = "#/components/schemas/{name}"
 JSON = "application/json"
 EVENTS = "text/event-stream"
-BYTES = "application/octet-stream"
+BYTES = {"schema": {"type": "string", "format": "binary"}}
+NOUNS = ("sessions", "executions", "processes", "files", "datasets", "workspaces")
+RAW = "application/octet-stream"
+UPLOAD = {
+    RAW: BYTES,
+    "multipart/form-data": {
+        "schema": {"type": "object", "properties": {"file": BYTES["schema"]}, "required": ["file"]}
+    },
+}
 
 
 def describe(operations: list[Operation]) -> dict[str, Any]:
     types: set[type] = {ErrorAnswer, ServerSentEvent}
     for operation in operations:
-        types |= {t for t in (operation.body, *operation.answers.values()) if t is not None}
+        types |= {operation.body} if operation.body is not None else set()
+        types |= {t for answer in operation.answers.values() for t in _alternatives(answer)}
     ordered = sorted(types, key=lambda t: t.__name__)
     _, components = msgspec.json.schema_components(ordered, ref_template=REF)
     paths: dict[str, dict[str, Any]] = {}
@@ -67,9 +76,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
             "required": required,
             "content": {JSON: {"schema": _ref(operation.body)}},
         }
-    if operation.streamed:
-        schema = {"type": "string", "format": "binary"}
-        described["requestBody"] = {"required": False, "content": {BYTES: {"schema": schema}}}
+    if operation.receive is not None:
+        content = {RAW: UPLOAD[RAW]} if operation.raw else UPLOAD
+        described["requestBody"] = {"required": False, "content": content}
     if operation.public:
         described["security"] = []
     return described
@@ -77,12 +86,15 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 def _tag(operation: Operation) -> str:
     """The heading it stands under in the page."""
-    nouns = [
-        noun
-        for noun in ("sessions", "executions", "processes", "workspaces")
-        if f"/{noun}" in operation.path
-    ]
+    nouns = [noun for noun in NOUNS if f"/{noun}" in operation.path]
     return nouns[-1] if nouns else "gateway"
+
+
+def _alternatives(answer: Answer) -> tuple[type, ...]:
+    """The types that an answer can have."""
+    if answer is None:
+        return ()
+    return answer if isinstance(answer, tuple) else (answer,)
 
 
 def _ref(type: type) -> dict[str, str]:
@@ -122,14 +134,15 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
 
 def _answers(operation: Operation) -> dict[str, Any]:
     answers: dict[str, Any] = {}
-    for status, type in operation.answers.items():
+    for status, answer in operation.answers.items():
         content: dict[str, Any] = {}
-        if type is not None:
-            content[JSON] = {"schema": _ref(type)}
+        schemas = [_ref(type) for type in _alternatives(answer)]
+        if schemas:
+            content[JSON] = {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}
         if operation.stream and status == 200:
             content[EVENTS] = {"schema": _ref(ServerSentEvent)}
         if operation.binary and status < 300:
-            content[operation.binary] = {"schema": {"type": "string", "format": "binary"}}
+            content["*/*"] = BYTES
         if operation.text:
             content["text/plain"] = {"schema": {"type": "string"}}
         answers[str(status)] = {"description": operation.summary}
@@ -139,9 +152,7 @@ def _answers(operation: Operation) -> dict[str, Any]:
 
 
 def _errors(operation: Operation) -> dict[str, Any]:
-    always: list[type[InterpreterError]] = [InvalidRequest, ForbiddenHost]
-    if not operation.streamed:
-        always.append(RequestTooLarge)
+    always: list[type[InterpreterError]] = [InvalidRequest, ForbiddenHost, RequestTooLarge]
     if not operation.public:
         always += (Unauthorized, StoreUnavailable, StoreDamaged)
     if operation.body is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from interpreter.errors import InterpreterError
 
@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from interpreter.gateway.handler import ApiHandler
 
 Function = Callable[["ApiHandler"], Awaitable[Any]]
+Answer = type | tuple[type, ...] | None
+
+
+class Receiver(Protocol):
+    """Takes a body as it arrives."""
+
+    async def receive(self, piece: bytes) -> None:
+        """Called with every piece; the next one is read when it returns."""
+
+    def leave(self) -> None:
+        """Called when there will be no more: the client went away, or was refused."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +38,22 @@ class Operation:
     summary: str
     function: Function
     body: type | None = None
+    receive: Callable[[ApiHandler], Awaitable[Receiver]] | None = None
+    """Called with the headers, for a body of any size and type. It is not kept in memory: what is
+    returned takes it, and is the handler's `receiver` when `function` is called."""
+    raw: bool = False
+    """Whether a body that is received is only ever the bytes themselves, and no form."""
+    path_types: dict[str, Any] = field(default_factory=dict)
+    """Parts of the path that have to be more than some text, and their types."""
     query: type | None = None
-    answers: dict[int, type | None] = field(default_factory=dict)
-    """Status → type of the JSON body; None for an empty one."""
+    answers: dict[int, Answer] = field(default_factory=dict)
+    """Status → type of the JSON body, or which types it can have; None for an empty one."""
     stream: bool = False
     """Whether the answer is, or can be asked for as, Server-Sent Events."""
     text: bool = False
     """Whether the answer is plain text."""
-    binary: str | None = None
-    """The media type of an answer that is bytes of it."""
-    streamed: bool = False
-    """Whether the body is bytes of any number: the function takes them with `call.chunks()`, as they
-    come, and is called before they have come."""
-    path_types: dict[str, Any] = field(default_factory=dict)
-    """Parts of the path that have to be more than some text, and their types."""
+    binary: bool = False
+    """Whether the answer can be bytes of any type."""
     headers: dict[str, str] = field(default_factory=dict)
     """Request headers that mean something, and what."""
     errors: tuple[type[InterpreterError], ...] = ()

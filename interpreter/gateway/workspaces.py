@@ -23,6 +23,7 @@ from interpreter.errors import (
     WorkspaceInUse,
     WorkspaceNotFound,
 )
+from interpreter.gateway.body import Streaming
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.operation import Operation
 from interpreter.models import (
@@ -119,15 +120,23 @@ async def _send(call: ApiHandler, archive: Packed) -> None:
         call.hang_up()
 
 
-async def restore_workspace(call: ApiHandler) -> Any:
-    name, query = call.path["workspace"], call.query(Restored)
+async def receive_archive(call: ApiHandler) -> Streaming[None]:
+    """Restores the body while it comes."""
+    query = call.query(Restored)
     try:
         request = msgspec.convert(
-            {"name": name, "owner": query.owner, "disk_mb": query.disk_mb}, WorkspaceCreate
+            {"name": call.path["workspace"], "owner": query.owner, "disk_mb": query.disk_mb},
+            WorkspaceCreate,
         )
     except msgspec.ValidationError as e:
         raise InvalidRequest(f"The workspace cannot be called so: {e}.") from None
-    await call.orchestrator.named.restore(request, call.chunks())
+    return Streaming(lambda chunks: call.orchestrator.named.restore(request, chunks))
+
+
+async def restore_workspace(call: ApiHandler) -> Any:
+    assert isinstance(call.receiver, Streaming)
+    await call.receiver.result()
+    name = call.path["workspace"]
     call.set_header("Location", f"/v1/workspaces/{name}")
     return await call.orchestrator.named.model(name)
 
@@ -196,7 +205,7 @@ OPERATIONS = [
         "All files of a workspace as one compressed tar file",
         archive_workspace,
         answers={200: None},
-        binary=GZIP,
+        binary=True,
         errors=(WorkspaceNotFound, FilesUnreachable, SandboxFailed),
     ),
     Operation(
@@ -204,8 +213,9 @@ OPERATIONS = [
         ONE + "/archive",
         "Make a workspace from a compressed tar file",
         restore_workspace,
+        receive=receive_archive,
+        raw=True,
         query=Restored,
-        streamed=True,
         path_types={"workspace": WorkspaceName},
         answers={201: Workspace},
         errors=(
