@@ -9,21 +9,26 @@ import typer
 
 from interpreter.cli.options import (
     BaseImage,
+    DiskMb,
     Env,
     ImageName,
     Images,
     InContext,
+    InWorkspace,
     Isolation,
     Joined,
     Json,
     Labels,
     Name,
+    Owner,
+    ReadOnly,
     Runtime,
     Settings,
     Several,
     Timeout,
     Variables,
     Which,
+    WorkspaceName,
 )
 from interpreter.models import SessionState
 
@@ -36,6 +41,8 @@ app = typer.Typer(
 )
 sessions_app = typer.Typer()
 app.add_typer(sessions_app, name="sessions", invoke_without_command=True)
+workspaces_app = typer.Typer()
+app.add_typer(workspaces_app, name="workspaces", invoke_without_command=True)
 images_app = typer.Typer(
     help="Build, list and check the images that sandboxes are made from.", no_args_is_help=True
 )
@@ -86,6 +93,8 @@ def run(
     name: Name = None,
     environment: Env = None,
     env: Variables = None,
+    workspace: InWorkspace = None,
+    read_only: ReadOnly = False,
     context: InContext = "default",
     timeout: Timeout = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the session afterwards.")] = False,
@@ -109,6 +118,8 @@ def run(
             name=name,
             environment=environment,
             env=env,
+            workspace=workspace,
+            read_only=read_only,
             context=context,
             timeout=timeout,
             delete=delete,
@@ -124,6 +135,8 @@ def repl(
     name: Name = None,
     environment: Env = None,
     env: Variables = None,
+    workspace: InWorkspace = None,
+    read_only: ReadOnly = False,
     context: InContext = "default",
     timeout: Timeout = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the session when leaving.")] = False,
@@ -138,6 +151,8 @@ def repl(
             name=name,
             environment=environment,
             env=env,
+            workspace=workspace,
+            read_only=read_only,
             context=context,
             timeout=timeout,
             keep=keep,
@@ -263,6 +278,74 @@ def ps(
     from interpreter.cli.processes import ps as command
 
     command(session, end_orphans, json)
+
+
+@workspaces_app.callback()
+def workspaces(context: typer.Context, owner: Owner = None, json: Json = False) -> None:
+    """List named workspaces, or make, copy, archive, restore and delete them."""
+    if context.invoked_subcommand is None:
+        from interpreter.cli.workspaces import show
+
+        show(owner, json)
+
+
+@workspaces_app.command("create")
+def create_workspace(
+    name: WorkspaceName, owner: Owner = None, disk_mb: DiskMb = None, json: Json = False
+) -> None:
+    """Make an empty workspace that outlives the sessions that use it."""
+    from interpreter.cli.workspaces import create as command
+
+    command(name, owner, disk_mb, json)
+
+
+@workspaces_app.command("rm")
+def remove_workspaces(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of workspaces.")],
+) -> None:
+    """Delete workspaces, with their files."""
+    from interpreter.cli.workspaces import remove as command
+
+    raise typer.Exit(command(names))
+
+
+@workspaces_app.command("copy")
+def copy_workspace(
+    name: WorkspaceName,
+    to: Annotated[str, typer.Argument(metavar="TO", help="Name of the new one.")],
+    owner: Owner = None,
+    disk_mb: DiskMb = None,
+    json: Json = False,
+) -> None:
+    """Make another workspace with the same files."""
+    from interpreter.cli.workspaces import copy as command
+
+    command(name, to, owner, disk_mb, json)
+
+
+@workspaces_app.command("archive")
+def archive_workspace(
+    name: WorkspaceName,
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="[NAME.tar.gz]")] = None,
+) -> None:
+    """Save a workspace as one compressed file."""
+    from interpreter.cli.workspaces import archive as command
+
+    command(name, file)
+
+
+@workspaces_app.command("restore")
+def restore_workspace(
+    name: WorkspaceName,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A compressed tar file.")],
+    owner: Owner = None,
+    disk_mb: DiskMb = None,
+    json: Json = False,
+) -> None:
+    """Make a workspace from such a file."""
+    from interpreter.cli.workspaces import restore as command
+
+    command(name, file, owner, disk_mb, json)
 
 
 @images_app.command("build")

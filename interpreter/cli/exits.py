@@ -13,6 +13,8 @@ from interpreter.errors import (
     SessionNotFound,
     TooManySessions,
     Unauthorized,
+    WorkspaceInUse,
+    WorkspaceNotFound,
 )
 from interpreter.models import ExecutionStatus
 
@@ -39,6 +41,8 @@ _HINTS: dict[type[InterpreterError], str] = {
     Unauthorized: "Set INTERPRETER_TOKEN to the token that the gateway printed when it started.",
     SessionNotFound: "'interpreter sessions' lists the sessions there are.",
     ExecutionNotFound: "'interpreter logs SESSION' shows what a session has run.",
+    WorkspaceNotFound: "'interpreter workspaces' lists those there are; 'workspaces create' makes one.",
+    WorkspaceInUse: "Stop that session with 'interpreter stop SESSION', or use --read-only.",
     ContextNotFound: "'interpreter contexts SESSION' lists the contexts there are.",
 }
 

@@ -32,6 +32,8 @@ def repl(
     name: str | None,
     environment: str | None,
     env: Sequence[str] | None,
+    workspace: str | None,
+    read_only: bool,
     context: str,
     timeout: float | None,
     keep: bool,
@@ -40,7 +42,7 @@ def repl(
     if not sys.stdin.isatty():
         raise typer.BadParameter("repl needs a terminal; 'interpreter run -' reads code from a pipe.")
     with Client() as client:
-        session = open_session(client, joined, name, environment, env)
+        session = open_session(client, joined, name, environment, env, workspace, read_only)
         kept = keep or joined is not None
         info = session.info
         print(f"session {session.id}, {info.environment}, isolation: {info.isolation}")

@@ -43,6 +43,9 @@ def create_session(
     env: Mapping[str, str] | None,
     on_idle: models.OnIdle | None,
     wait: bool,
+    workspace: str | None,
+    workspace_read_only: bool,
+    owner: str | None,
 ) -> Call[models.Session]:
     body = models.SessionCreate(
         name=name,
@@ -50,6 +53,9 @@ def create_session(
         labels=dict(labels or {}),
         limits=_limits(limits),
         env=dict(env or {}),
+        workspace=workspace,
+        workspace_read_only=workspace_read_only,
+        owner=owner,
         on_idle=on_idle,
         wait=wait,
     )

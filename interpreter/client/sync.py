@@ -17,6 +17,7 @@ from interpreter.client.place import locate
 from interpreter.client.requests import LimitsGiven
 from interpreter.client.session import Session
 from interpreter.client.wire import Wire
+from interpreter.client.workspaces import Workspaces
 from interpreter.errors import SessionNotFound
 from interpreter.models import OnIdle, SessionState
 
@@ -37,6 +38,11 @@ class Client:
         self._carrier = Carrier(Wire(locate(url, token), timeout), reconnect, transport)
 
     @property
+    def workspaces(self) -> Workspaces:
+        """Files that outlive the sessions that use them."""
+        return Workspaces(self._carrier)
+
+    @property
     def url(self) -> str:
         return self._carrier.wire.place.url
 
@@ -49,6 +55,9 @@ class Client:
         labels: Mapping[str, str] | None = None,
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
+        workspace: str | None = None,
+        workspace_read_only: bool = False,
+        owner: str | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
     ) -> Session:
@@ -56,7 +65,8 @@ class Client:
         of a session), that session, which is left as it is."""
         if id is not None:
             return Session(self._carrier, self._find(id))
-        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait)
+        files = (workspace, workspace_read_only, owner)
+        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
         return Session(self._carrier, self._carrier.send(call), delete_on_exit=True)
 
     def create_session(
@@ -67,12 +77,16 @@ class Client:
         labels: Mapping[str, str] | None = None,
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
+        workspace: str | None = None,
+        workspace_read_only: bool = False,
+        owner: str | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
     ) -> Session:
         """A new session that stays until it is deleted. Without `wait` it may still be `creating`,
         and the first thing that is asked of it waits instead."""
-        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait)
+        files = (workspace, workspace_read_only, owner)
+        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
         return Session(self._carrier, self._carrier.send(call))
 
     def sessions(
