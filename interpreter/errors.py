@@ -136,6 +136,13 @@ class FileNotFound(NotFound):
     hint = "GET /v1/sessions/{id}/files lists the files of a session."
 
 
+class WorkspaceNotFound(NotFound):
+    """There is no named workspace of this name, or not any more."""
+
+    code = "workspace_not_found"
+    hint = "GET /v1/workspaces lists the workspaces there are; POST /v1/workspaces makes one."
+
+
 class UnknownEnvironment(InterpreterError):
     """The session asks for an environment that is not configured."""
 
@@ -207,6 +214,20 @@ class FileConflict(WrongState):
 
     code = "file_conflict"
     hint = "List the directory to see what is there."
+
+
+class WorkspaceExists(WrongState):
+    """There is a named workspace of this name already."""
+
+    code = "workspace_exists"
+    hint = "Choose another name, or delete the one that is there."
+
+
+class WorkspaceInUse(WrongState):
+    """A named workspace that a session has, and that only one at a time may have for this."""
+
+    code = "workspace_in_use"
+    hint = "Stop or delete that session; or ask for the workspace with workspace_read_only."
 
 
 class FilesUnreachable(WrongState):
@@ -349,6 +370,14 @@ class DatasetsFull(InterpreterError):
     code = "datasets_full"
     status = 507
     hint = "Delete datasets, detach them from sessions, or have the operator raise datasets_mb."
+
+
+class OwnerDiskFull(InterpreterError):
+    """All that an owner keeps together would be more than one owner may have."""
+
+    code = "owner_disk_full"
+    status = 507
+    hint = "Delete workspaces or sessions of this owner, ask for less disk_mb, or raise owner_disk_mb."
 
 
 class ConfigurationError(InterpreterError):

@@ -101,6 +101,12 @@ class Gateway:
         self.process.kill()
         self.process.wait()
 
+    def end(self) -> None:
+        """Ends it as an operator would; sessions stay."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+
     def stop(self) -> None:
         """Deletes every session, then ends the gateway as an operator would."""
         assert self.process is not None
@@ -108,8 +114,7 @@ class Gateway:
             with self.client() as client:
                 for session in client.get("/v1/sessions").json()["sessions"]:
                     client.delete(f"/v1/sessions/{session['id']}")
-            self.process.send_signal(signal.SIGTERM)
-            self.process.wait(30)
+            self.end()
 
     def memory(self) -> int:
         assert self.process is not None

@@ -10,16 +10,20 @@ import typer
 from interpreter.cli.options import (
     BaseImage,
     Dataset,
+    DiskMb,
     Env,
     ImageName,
     Images,
     InContext,
     Inputs,
+    InWorkspace,
     Isolation,
     Joined,
     Json,
     Labels,
     Name,
+    Owner,
+    ReadOnly,
     Recursive,
     Runtime,
     Settings,
@@ -27,6 +31,7 @@ from interpreter.cli.options import (
     Timeout,
     Variables,
     Which,
+    WorkspaceName,
 )
 from interpreter.models import SessionState
 
@@ -41,6 +46,8 @@ sessions_app = typer.Typer()
 app.add_typer(sessions_app, name="sessions", invoke_without_command=True)
 datasets_app = typer.Typer()
 app.add_typer(datasets_app, name="datasets", invoke_without_command=True)
+workspaces_app = typer.Typer()
+app.add_typer(workspaces_app, name="workspaces", invoke_without_command=True)
 images_app = typer.Typer(
     help="Build, list and check the images that sandboxes are made from.", no_args_is_help=True
 )
@@ -92,6 +99,8 @@ def run(
     environment: Env = None,
     env: Variables = None,
     input: Inputs = None,
+    workspace: InWorkspace = None,
+    read_only: ReadOnly = False,
     context: InContext = "default",
     timeout: Timeout = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the session afterwards.")] = False,
@@ -116,6 +125,8 @@ def run(
             environment=environment,
             env=env,
             inputs=input,
+            workspace=workspace,
+            read_only=read_only,
             context=context,
             timeout=timeout,
             delete=delete,
@@ -132,6 +143,8 @@ def repl(
     environment: Env = None,
     env: Variables = None,
     input: Inputs = None,
+    workspace: InWorkspace = None,
+    read_only: ReadOnly = False,
     context: InContext = "default",
     timeout: Timeout = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the session when leaving.")] = False,
@@ -147,6 +160,8 @@ def repl(
             environment=environment,
             env=env,
             inputs=input,
+            workspace=workspace,
+            read_only=read_only,
             context=context,
             timeout=timeout,
             keep=keep,
@@ -374,6 +389,74 @@ def rm(
     from interpreter.cli.files import rm as command
 
     raise typer.Exit(command(places, recursive))
+
+
+@workspaces_app.callback()
+def workspaces(context: typer.Context, owner: Owner = None, json: Json = False) -> None:
+    """List named workspaces, or make, copy, archive, restore and delete them."""
+    if context.invoked_subcommand is None:
+        from interpreter.cli.workspaces import show
+
+        show(owner, json)
+
+
+@workspaces_app.command("create")
+def create_workspace(
+    name: WorkspaceName, owner: Owner = None, disk_mb: DiskMb = None, json: Json = False
+) -> None:
+    """Make an empty workspace that outlives the sessions that use it."""
+    from interpreter.cli.workspaces import create as command
+
+    command(name, owner, disk_mb, json)
+
+
+@workspaces_app.command("rm")
+def remove_workspaces(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of workspaces.")],
+) -> None:
+    """Delete workspaces, with their files."""
+    from interpreter.cli.workspaces import remove as command
+
+    raise typer.Exit(command(names))
+
+
+@workspaces_app.command("copy")
+def copy_workspace(
+    name: WorkspaceName,
+    to: Annotated[str, typer.Argument(metavar="TO", help="Name of the new one.")],
+    owner: Owner = None,
+    disk_mb: DiskMb = None,
+    json: Json = False,
+) -> None:
+    """Make another workspace with the same files."""
+    from interpreter.cli.workspaces import copy as command
+
+    command(name, to, owner, disk_mb, json)
+
+
+@workspaces_app.command("archive")
+def archive_workspace(
+    name: WorkspaceName,
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="[NAME.tar.gz]")] = None,
+) -> None:
+    """Save a workspace as one compressed file."""
+    from interpreter.cli.workspaces import archive as command
+
+    command(name, file)
+
+
+@workspaces_app.command("restore")
+def restore_workspace(
+    name: WorkspaceName,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A compressed tar file.")],
+    owner: Owner = None,
+    disk_mb: DiskMb = None,
+    json: Json = False,
+) -> None:
+    """Make a workspace from such a file."""
+    from interpreter.cli.workspaces import restore as command
+
+    command(name, file, owner, disk_mb, json)
 
 
 @images_app.command("build")

@@ -36,14 +36,25 @@ def open_session(
     environment: str | None,
     env: Sequence[str] | None = None,
     inputs: Sequence[str] | None = None,
+    workspace: str | None = None,
+    read_only: bool = False,
 ) -> Session:
     """The session that was named, or a new one that is kept. Either sees these datasets."""
     variables = read_pairs(env, "--env")
+    if read_only and workspace is None:
+        raise typer.BadParameter("Only a named workspace can be read-only.", param_hint="--read-only")
     if joined is None:
         with Spinner(sys.stderr, "starting a session"):
             return client.create_session(
-                name=name, environment=environment, env=variables, inputs=inputs
+                name=name,
+                environment=environment,
+                env=variables,
+                inputs=inputs,
+                workspace=workspace,
+                workspace_read_only=read_only,
             )
+    if workspace is not None:
+        raise typer.BadParameter("A session has its workspace from the start.", param_hint="--workspace")
     if variables:
         raise typer.BadParameter("A session has its variables from the start.", param_hint="--env")
     session = pick(client, joined)

@@ -14,6 +14,8 @@ from interpreter.errors import (
     SessionNotFound,
     TooManySessions,
     Unauthorized,
+    WorkspaceInUse,
+    WorkspaceNotFound,
 )
 from interpreter.models import ExecutionStatus
 
@@ -41,6 +43,8 @@ _HINTS: dict[type[InterpreterError], str] = {
     SessionNotFound: "'interpreter sessions' lists the sessions there are.",
     ExecutionNotFound: "'interpreter logs SESSION' shows what a session has run.",
     FileNotFound: "'interpreter ls SESSION' lists the files of a session.",
+    WorkspaceNotFound: "'interpreter workspaces' lists those there are; 'workspaces create' makes one.",
+    WorkspaceInUse: "Stop that session with 'interpreter stop SESSION', or use --read-only.",
     ContextNotFound: "'interpreter contexts SESSION' lists the contexts there are.",
 }
 

@@ -15,8 +15,9 @@ from interpreter.cli.attach import pick
 from interpreter.cli.exits import Exit, complain, report
 from interpreter.cli.table import print_table
 from interpreter.client import Client
-from interpreter.client.file_requests import Listing, Progress
+from interpreter.client.file_requests import Listing
 from interpreter.client.files import Files
+from interpreter.client.local_files import Progress
 from interpreter.errors import FileConflict, FileNotFound, InterpreterError, TooManyFiles
 from interpreter.models import to_json
 from interpreter.models.files import Directory, FileEntry, FileType

@@ -26,6 +26,14 @@ Inputs = Annotated[
     list[str] | None,
     typer.Option("--input", metavar="DATASET", help="A dataset to see; may be repeated."),
 ]
+InWorkspace = Annotated[
+    str | None,
+    typer.Option("--workspace", "-w", metavar="NAME", help="Named workspace of the new session."),
+]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Only read the workspace, beside others.")]
+WorkspaceName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the workspace.")]
+Owner = Annotated[str | None, typer.Option(help="Whose it is: a user or a tenant.")]
+DiskMb = Annotated[int | None, typer.Option(metavar="MB", help="What it may hold.")]
 Labels = Annotated[
     list[str] | None,
     typer.Option(metavar="K=V", help="Only those with this label; may be repeated."),

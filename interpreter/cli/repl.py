@@ -33,6 +33,8 @@ def repl(
     environment: str | None,
     env: Sequence[str] | None,
     inputs: Sequence[str] | None,
+    workspace: str | None,
+    read_only: bool,
     context: str,
     timeout: float | None,
     keep: bool,
@@ -41,7 +43,7 @@ def repl(
     if not sys.stdin.isatty():
         raise typer.BadParameter("repl needs a terminal; 'interpreter run -' reads code from a pipe.")
     with Client() as client:
-        session = open_session(client, joined, name, environment, env, inputs)
+        session = open_session(client, joined, name, environment, env, inputs, workspace, read_only)
         kept = keep or joined is not None
         info = session.info
         print(f"session {session.id}, {info.environment}, isolation: {info.isolation}")

@@ -17,6 +17,7 @@ from interpreter.client import lookup, requests
 from interpreter.client.async_carrier import AsyncCarrier
 from interpreter.client.async_datasets import AsyncDatasets
 from interpreter.client.async_session import AsyncSession, Opening
+from interpreter.client.async_workspaces import AsyncWorkspaces
 from interpreter.client.call import Call
 from interpreter.client.place import locate
 from interpreter.client.requests import LimitsGiven
@@ -45,6 +46,10 @@ class AsyncClient:
         return AsyncDatasets(self._carrier)
 
     @property
+    def workspaces(self) -> AsyncWorkspaces:
+        return AsyncWorkspaces(self._carrier)
+
+    @property
     def url(self) -> str:
         return self._carrier.wire.place.url
 
@@ -58,13 +63,17 @@ class AsyncClient:
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
         inputs: Sequence[str] | None = None,
+        workspace: str | None = None,
+        workspace_read_only: bool = False,
+        owner: str | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
     ) -> Opening[AsyncSession]:
         """To be awaited, or entered with `async with`."""
         if id is not None:
             return Opening(self._join(id))
-        call = requests.create_session(name, environment, labels, limits, env, inputs, on_idle, wait)
+        files = (inputs, workspace, workspace_read_only, owner)
+        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
         return Opening(self._create(call, delete_on_exit=True))
 
     async def create_session(
@@ -76,10 +85,14 @@ class AsyncClient:
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
         inputs: Sequence[str] | None = None,
+        workspace: str | None = None,
+        workspace_read_only: bool = False,
+        owner: str | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
     ) -> AsyncSession:
-        call = requests.create_session(name, environment, labels, limits, env, inputs, on_idle, wait)
+        files = (inputs, workspace, workspace_read_only, owner)
+        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
         return await self._create(call, delete_on_exit=False)
 
     async def sessions(

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import BinaryIO, Literal
 from urllib.parse import quote
 
 from interpreter import models
+from interpreter.client import local_files
 from interpreter.client.backoff import Backoff
 from interpreter.client.call import Call, Nothing, session_path
 from interpreter.client.errors import ConnectionLost
+from interpreter.client.local_files import Progress
 from interpreter.errors import FileConflict, InterpreterError, InvalidPath
 from interpreter.models.files import Directory, FileEntry, FileMove
 
 Format = Literal["zip", "tar.gz"]
-Progress = Callable[[int, int | None], object]
-"""Is told how many bytes are there, and of how many; None when nobody knows."""
-PIECE = 1024 * 1024
 
 
 class Listing(list[FileEntry]):
@@ -58,25 +57,11 @@ def store(
         method="PUT",
         path=file_path(session_id, path),
         headers={"Content-Length": str(size)},
-        content=lambda: _pieces(file, size, progress),
+        content=lambda: local_files.pieces(file, size, progress),
         answer=FileEntry,
         waits=True,
         repeatable=True,
     )
-
-
-def _pieces(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:
-    """The first `size` bytes of a file, from its beginning."""
-    file.seek(0)
-    done = 0
-    while done < size:
-        piece = file.read(min(PIECE, size - done))
-        if not piece:
-            raise OSError("The file was cut short while it was uploaded.")
-        done += len(piece)
-        yield piece
-        if progress is not None:
-            progress(done, size)
 
 
 def make_directory(session_id: str, path: str) -> Call[FileEntry]:

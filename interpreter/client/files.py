@@ -10,7 +10,8 @@ from typing import BinaryIO
 
 from interpreter.client import file_requests, local_files
 from interpreter.client.carrier import Carrier
-from interpreter.client.file_requests import PIECE, Fetch, Format, Listing, Progress
+from interpreter.client.file_requests import Fetch, Format, Listing
+from interpreter.client.local_files import PIECE, Progress
 from interpreter.errors import InterpreterError
 from interpreter.models.files import FileEntry
 

@@ -41,9 +41,12 @@ def create_session(
     labels: Mapping[str, str] | None,
     limits: LimitsGiven | None,
     env: Mapping[str, str] | None,
-    inputs: Sequence[str] | None,
     on_idle: models.OnIdle | None,
     wait: bool,
+    inputs: Sequence[str] | None,
+    workspace: str | None,
+    workspace_read_only: bool,
+    owner: str | None,
 ) -> Call[models.Session]:
     body = models.SessionCreate(
         name=name,
@@ -52,6 +55,9 @@ def create_session(
         limits=_limits(limits),
         env=dict(env or {}),
         inputs=list(inputs or ()),
+        workspace=workspace,
+        workspace_read_only=workspace_read_only,
+        owner=owner,
         on_idle=on_idle,
         wait=wait,
     )

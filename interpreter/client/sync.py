@@ -18,6 +18,7 @@ from interpreter.client.place import locate
 from interpreter.client.requests import LimitsGiven
 from interpreter.client.session import Session
 from interpreter.client.wire import Wire
+from interpreter.client.workspaces import Workspaces
 from interpreter.errors import SessionNotFound
 from interpreter.models import OnIdle, SessionState
 
@@ -43,6 +44,11 @@ class Client:
         return Datasets(self._carrier)
 
     @property
+    def workspaces(self) -> Workspaces:
+        """Files that outlive the sessions that use them."""
+        return Workspaces(self._carrier)
+
+    @property
     def url(self) -> str:
         return self._carrier.wire.place.url
 
@@ -56,6 +62,9 @@ class Client:
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
         inputs: Sequence[str] | None = None,
+        workspace: str | None = None,
+        workspace_read_only: bool = False,
+        owner: str | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
     ) -> Session:
@@ -63,7 +72,8 @@ class Client:
         of a session), that session, which is left as it is."""
         if id is not None:
             return Session(self._carrier, self._find(id))
-        call = requests.create_session(name, environment, labels, limits, env, inputs, on_idle, wait)
+        files = (inputs, workspace, workspace_read_only, owner)
+        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
         return Session(self._carrier, self._carrier.send(call), delete_on_exit=True)
 
     def create_session(
@@ -75,12 +85,16 @@ class Client:
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
         inputs: Sequence[str] | None = None,
+        workspace: str | None = None,
+        workspace_read_only: bool = False,
+        owner: str | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
     ) -> Session:
         """A new session that stays until it is deleted. Without `wait` it may still be `creating`,
         and the first thing that is asked of it waits instead."""
-        call = requests.create_session(name, environment, labels, limits, env, inputs, on_idle, wait)
+        files = (inputs, workspace, workspace_read_only, owner)
+        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
         return Session(self._carrier, self._carrier.send(call))
 
     def sessions(

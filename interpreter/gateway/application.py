@@ -20,6 +20,7 @@ from interpreter.gateway import (
     pages,
     processes,
     sessions,
+    workspaces,
 )
 from interpreter.gateway.auth import Guard
 from interpreter.gateway.handler import ApiHandler, NotFoundHandler
@@ -34,6 +35,7 @@ LISTED = [
     *processes.OPERATIONS,
     *files.OPERATIONS,
     *datasets.OPERATIONS,
+    *workspaces.OPERATIONS,
     pages.STATUS,
     pages.HEALTH,
 ]

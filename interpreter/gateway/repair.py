@@ -30,7 +30,8 @@ def repair(config: Config) -> tuple[Report, list[str]]:
 async def _workspaces(database: Path) -> set[str]:
     store = await Store.open(database)
     try:
-        return {record.workspace_id or record.id for record in await store.sessions()}
+        of_sessions = {record.workspace_id or record.id for record in await store.sessions()}
+        return of_sessions | {record.id for record in await store.workspaces()}
     finally:
         await store.close()
 

@@ -13,11 +13,14 @@ from interpreter.errors import (
     InputsUnavailable,
     LimitFixed,
     LimitTooHigh,
+    OwnerDiskFull,
     SandboxFailed,
     SessionNotFound,
     ShuttingDown,
     TooManySessions,
     UnknownEnvironment,
+    WorkspaceInUse,
+    WorkspaceNotFound,
     WrongState,
 )
 from interpreter.gateway.handler import ApiHandler
@@ -142,8 +145,9 @@ OPERATIONS = [
         body=SessionCreate,
         answers={201: Session, 202: Session},
         errors=(
-            *(UnknownEnvironment, LimitTooHigh, TooManySessions, DatasetNotFound),
-            *(InputsUnavailable, DatasetsFull, SandboxFailed, ShuttingDown),
+            *(UnknownEnvironment, LimitTooHigh, TooManySessions, DatasetNotFound, WorkspaceNotFound),
+            *(WorkspaceInUse, LimitFixed, OwnerDiskFull, InputsUnavailable, DatasetsFull),
+            *(SandboxFailed, ShuttingDown),
         ),
     ),
     Operation(
@@ -165,7 +169,10 @@ OPERATIONS = [
         update_session,
         body=SessionUpdate,
         answers={200: Session},
-        errors=(SessionNotFound, WrongState, LimitFixed, LimitTooHigh, TooManySessions),
+        errors=(
+            *(SessionNotFound, WrongState, LimitFixed, LimitTooHigh),
+            *(TooManySessions, OwnerDiskFull),
+        ),
     ),
     Operation(
         "DELETE",
@@ -224,8 +231,8 @@ OPERATIONS = [
         start_session,
         answers={200: Session},
         errors=(
-            *(SessionNotFound, WrongState, TooManySessions, InputsUnavailable),
-            *(DatasetNotFound, DatasetsFull, SandboxFailed, ShuttingDown),
+            *(SessionNotFound, WrongState, WorkspaceNotFound, WorkspaceInUse, TooManySessions),
+            *(InputsUnavailable, DatasetNotFound, DatasetsFull, SandboxFailed, ShuttingDown),
         ),
     ),
 ]

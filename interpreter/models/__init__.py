@@ -38,6 +38,15 @@ from interpreter.models.sessions import (
     SessionState,
     SessionUpdate,
 )
+from interpreter.models.workspaces import (
+    Workspace,
+    WorkspaceCopy,
+    WorkspaceCreate,
+    WorkspaceDeleted,
+    WorkspaceList,
+    WorkspaceUpdate,
+    WorkspaceUse,
+)
 
 __all__ = [
     "MOST",
@@ -75,6 +84,13 @@ __all__ = [
     "SessionUpdate",
     "Truncated",
     "Usage",
+    "Workspace",
+    "WorkspaceCopy",
+    "WorkspaceCreate",
+    "WorkspaceDeleted",
+    "WorkspaceList",
+    "WorkspaceUpdate",
+    "WorkspaceUse",
     "to_json",
 ]
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from interpreter.models.basics import ContextName, Label, Name
+from interpreter.models.basics import ContextName, Label, Name, Owner, WorkspaceName
 from interpreter.models.datasets import Inputs
 from interpreter.models.limits import Limits, LimitsRequest, OnIdle, Remaining, Usage
 
@@ -44,6 +44,12 @@ class SessionCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Environment variables of its kernels."""
     inputs: Inputs = []
     """Datasets that it sees, read-only, at `/data/input`."""
+    workspace: WorkspaceName | None = None
+    """A named workspace to have at `/workspace`; one of its own when left out."""
+    workspace_read_only: bool = False
+    """Whether it only reads the named workspace, beside others."""
+    owner: Owner | None = None
+    """Whose quota its own files count for; nobody's when left out."""
     on_idle: OnIdle | None = None
     """What happens after `idle_seconds` without use; the gateway's setting when left out."""
     wait: bool = True
@@ -103,6 +109,10 @@ class Session(Struct, frozen=True, kw_only=True):
     limits_enforced_by: str
     disk_enforced_by: str
     """Who holds it to `disk_mb`: 'filesystem', or 'nothing'."""
+    workspace: str | None = None
+    """The named workspace that it has at `/workspace`; null when its files are its own."""
+    workspace_read_only: bool = False
+    owner: str | None = None
     usage: Usage | None
     on_idle: OnIdle = "pause"
     remaining: Remaining

@@ -17,9 +17,21 @@ from interpreter.workspace import Tree
 
 if TYPE_CHECKING:
     from interpreter.orchestrator.orchestrator import Orchestrator
+    from interpreter.orchestrator.session import LiveSession
 
 T = TypeVar("T")
 THREADS = 8
+
+
+def _check_named(session: LiveSession, change: bool) -> None:
+    """A named workspace may be another session's to write to, when this one does not have it now."""
+    if session.live is None:
+        raise WrongState(
+            "This session does not have its workspace now, which may be in use elsewhere.",
+            "Start the session first, or use another one that has the workspace.",
+        )
+    if change and session.record.workspace_read_only:
+        raise WrongState("This session only reads its workspace.", "Use the session that writes it.")
 
 
 class Files:
@@ -49,6 +61,8 @@ class Files:
         workspace = session.record.workspace_id
         if workspace is None:
             raise WrongState(f"This session has no files: {session.record.reason}")
+        if session.record.workspace is not None:
+            _check_named(session, change)
         if session.awake:
             session.touch()
         return await self._orchestrator.workspaces.tree(workspace, session.limits)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
 from interpreter.config import Config
@@ -20,8 +20,9 @@ from interpreter.link.connection import Link
 from interpreter.link.wire import Wire
 from interpreter.orchestrator.reconnect import keep_connected
 from interpreter.orchestrator.tasks import Tasks
+from interpreter.orchestrator.uses import Use
 from interpreter.runtimes.base import Meter, Runtime, Sandbox, used_of_limit
-from interpreter.workspace import InputFolders, Watched, Workspaces
+from interpreter.workspace import InputFolders, Storage, Watched
 
 LAST_WORDS_SECONDS = 1.0
 DEFAULT = "default"
@@ -38,19 +39,23 @@ class LiveSandbox:
         disk_enforced_by: str,
         config: Config,
         runtime: Runtime,
-        workspaces: Workspaces,
+        workspaces: Storage,
         inputs: InputFolders,
     ) -> None:
         self.sandbox = sandbox
         self.workspace_id = workspace_id
         self.disk_enforced_by = disk_enforced_by
+        self.covered = False
+        """Whether a named workspace is mounted over the one that it was made with."""
+        self.use: Use | None = None
+        """Its use of a named workspace, which ends when it has ended."""
         self.first_kernel: KernelConnection | None = None
         """The kernel that stands ready in it until a session takes it."""
         self.gone: str | None = None
         """Why it is of no use any more; None while it is."""
         self.on_end: Callable[[str], None] = lambda reason: None
         """Told, once, that it is of no use any more and why."""
-        self.on_stopped: Callable[[], None] = lambda: None
+        self.on_stopped: Callable[[], Awaitable[None]] = _nothing
         """Told when it was ended by us and need not be known any more."""
         self.describing = asyncio.Lock()
         """Held while a file is described: one at a time."""
@@ -99,6 +104,25 @@ class LiveSandbox:
         environment = self._config.environments[self.sandbox.environment]
         if self.first_kernel is not None and environment.argv is None and environment.kernel is None:
             self.first_kernel.rouse()
+
+    async def move_in(self, seen: tuple[int, int], *, read_only: bool) -> str | None:
+        """Has its kernel enter the workspace that was just mounted over its own, which is to be seen
+        inside as this device and number; returns what is wrong with it, if anything is."""
+        answer = await self.link.command("workspace")
+        if (answer.get("device"), answer.get("inode")) != seen:
+            return "the workspace was not seen inside of the one that was ready"
+        if not answer.get("usable") or not (read_only or answer.get("writable")):
+            return "the workspace could not be used inside of the one that was ready"
+        kernel, environment = self.first_kernel, self._config.environments[self.sandbox.environment]
+        if kernel is None:
+            return None
+        if environment.argv is None and environment.kernel is None:
+            await kernel.enter(str(answer.get("place")))
+        else:
+            # Nobody knows how to tell it where to go: another is started, there.
+            self.first_kernel = None
+            await kernel.kill()
+        return None
 
     async def connect(self, received: int) -> None:
         """Opens the link; messages up to the number `received` are not sent again."""
@@ -168,7 +192,7 @@ class LiveSandbox:
             await self._inputs.remove(self.id)
         finally:
             # What could not be ended is a stray from now on, and swept away later.
-            self.on_stopped()
+            await self.on_stopped()
 
     # -- kernels
 
@@ -244,6 +268,10 @@ class LiveSandbox:
             for kernel in self._starting:
                 kernel.lost(reason)
             self.on_end(reason)
+
+
+async def _nothing() -> None:
+    pass
 
 
 class Unheard:

@@ -17,11 +17,13 @@ from interpreter.models import SessionState
 from interpreter.orchestrator import states
 from interpreter.orchestrator.launcher import Launcher
 from interpreter.orchestrator.live_sandbox import LiveSandbox
+from interpreter.orchestrator.named_workspaces import NamedWorkspaces
 from interpreter.orchestrator.session import LiveSession
 from interpreter.orchestrator.tasks import Tasks
+from interpreter.orchestrator.uses import Use
 from interpreter.runtimes.base import Runtime, Sandbox
 from interpreter.store import SessionRecord
-from interpreter.workspace import Datasets, InputFolders, Workspaces
+from interpreter.workspace import Datasets, InputFolders, Storage
 
 log = structlog.get_logger()
 
@@ -37,7 +39,8 @@ class Maintenance:
         sessions: Mapping[str, LiveSession],
         launcher: Launcher,
         runtime: Runtime,
-        workspaces: Workspaces,
+        workspaces: Storage,
+        named: NamedWorkspaces,
         inputs: InputFolders,
         datasets: Datasets,
         reconcile_seconds: float,
@@ -47,6 +50,7 @@ class Maintenance:
         self._launcher = launcher
         self._runtime = runtime
         self._workspaces = workspaces
+        self._named = named
         self._inputs = inputs
         self._datasets = datasets
         self._reconcile_seconds = reconcile_seconds
@@ -61,17 +65,30 @@ class Maintenance:
                 await self._without_sandbox(session)
             elif session.record.runtime != self._runtime.name:
                 self._launcher.known.add(session.record.sandbox_id or session.id)
+                self._use_of(session)
                 session.stay_elsewhere(self._runtime.name)
             else:
                 record = session.record
                 workspace = record.workspace_id or session.id
                 live = self._launcher.live(sandbox_of(record), workspace, record.disk_enforced_by)
+                live.use = self._use_of(session)
+                live.covered = record.warm and live.use is not None
                 searches.append(self._tasks.spawn(self._find(session, live)))
         await self._runtime.sweep(self._launcher.known)
         await self._sweep_files()
         if searches:
             await asyncio.wait(searches, timeout=PATIENCE)
         self._tasks.spawn(self._repeat())
+
+    def _use_of(self, session: LiveSession) -> Use | None:
+        """What a session that has a sandbox has of a named workspace: from the first moment on, as
+        nobody else may write meanwhile."""
+        record = session.record
+        if record.workspace is None or record.workspace_id is None:
+            return None
+        return self._named.uses.resume(
+            record.workspace_id, read_only=record.workspace_read_only, session_id=session.id
+        )
 
     async def _without_sandbox(self, session: LiveSession) -> None:
         """What an earlier gateway that was killed did not come to do any more."""
@@ -144,8 +161,10 @@ class Maintenance:
         await self._datasets.sweep()
 
     def _has_workspace(self, id: str) -> bool:
-        return id in self._launcher.known or any(
-            id == workspace_of(session.record) for session in self._sessions.values()
+        return (
+            id in self._launcher.known
+            or self._named.knows(id)
+            or any(id == workspace_of(session.record) for session in self._sessions.values())
         )
 
     async def close(self) -> None:
@@ -154,7 +173,10 @@ class Maintenance:
 
 
 def workspace_of(record: SessionRecord) -> str | None:
-    """None for a session that has none yet; what there is of a first try then is nobody's."""
+    """None for a session that has none of its own, or none yet; what there is of a first try then is
+    nobody's."""
+    if record.workspace is not None:
+        return None
     if record.state == "creating" and record.workspace_id is None:
         return None
     return record.workspace_id or record.id

@@ -41,9 +41,11 @@ from interpreter.orchestrator.inputs import SessionInputs
 from interpreter.orchestrator.launcher import Launcher, new_id
 from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.maintenance import Maintenance
+from interpreter.orchestrator.named_workspaces import NamedWorkspaces
 from interpreter.orchestrator.reaper import Reaper
 from interpreter.orchestrator.session import LiveSession
 from interpreter.orchestrator.tasks import Tasks
+from interpreter.orchestrator.uses import Use
 from interpreter.runtimes import Runtime
 from interpreter.store import SessionRecord, Store
 from interpreter.workspace import Datasets, InputFolders, Workspaces
@@ -66,8 +68,12 @@ class Orchestrator:
         self.draining = False
         """Whether the gateway is about to stop and takes nothing new."""
         self.workspaces = Workspaces(config.data_path / "workspaces", runtime.files_elsewhere)
+        self.named = NamedWorkspaces(config, store, self.workspaces, runtime, self._megabytes_of)
+        """The workspaces that sessions share and that outlive them."""
         self._config = config
         self._store = store
+        self._uses: dict[str, Use] = {}
+        """What sessions that are being created will have of named workspaces."""
         self._sessions: dict[str, LiveSession] = {}
         self._reservations: dict[str, Reservation] = {}
         self._creations: dict[str, asyncio.Task[InterpreterError | None]] = {}
@@ -83,6 +89,7 @@ class Orchestrator:
             self._launcher,
             runtime,
             self.workspaces,
+            self.named,
             self._folders,
             self.datasets,
             config.reconcile_seconds,
@@ -99,12 +106,14 @@ class Orchestrator:
         """Finds the sessions of an earlier gateway, removes what belongs to none, fills the pools."""
         await self.workspaces.prepare()
         await self.datasets.prepare()
+        await self.named.load()
         extent = await self._store.extent()
         for record in await self._store.sessions():
             last_seq, executions = extent.get(record.id, (0, 0))
             session = self._add(record, last_seq)
             session.executions = executions
         await self._maintenance.begin()
+        self.named.settle()
         for session in self._sessions.values():
             if session.state is SessionState.creating and session.record.handle is None:
                 # Somebody was promised a session, and the gateway was killed.
@@ -143,9 +152,13 @@ class Orchestrator:
             for problem in await asyncio.gather(*ended, return_exceptions=True):
                 if isinstance(problem, Exception):
                     log.error("a session could not be stopped", reason=str(problem))
-        in_use = {s.record.workspace_id or s.id for s in sessions if s.live or s.elsewhere}
+        with_sandbox = [s for s in sessions if s.live or s.elsewhere]
+        in_use = {s.record.workspace_id or s.id for s in with_sandbox}
+        # What a named workspace is mounted over is in use, too.
+        in_use |= {s.record.sandbox_id or s.id for s in with_sandbox}
         await asyncio.gather(*(s.leave() for s in sessions))
         self.files.close()
+        await self.named.uses.close()
         await self.workspaces.close(in_use)
 
     # -- making sessions
@@ -153,6 +166,10 @@ class Orchestrator:
     async def create(self, request: SessionCreate) -> LiveSession:
         """A session; without `wait` one that is still being created."""
         self.check_open()
+        limits = policy.session_limits(self._config, request.limits)
+        workspace = None if request.workspace is None else self.named.find(request.workspace)
+        if workspace is not None:
+            limits = policy.in_workspace(limits, request.limits, workspace.name, workspace.disk_mb)
         now = datetime.now(UTC)
         record = SessionRecord(
             id=new_id(),
@@ -164,7 +181,7 @@ class Orchestrator:
             isolation=self.runtime.isolation,
             warm=False,
             labels=dict(request.labels),
-            limits=policy.session_limits(self._config, request.limits),
+            limits=limits,
             limits_enforced_by="nothing",
             created_at=now,
             last_activity=now,
@@ -173,22 +190,32 @@ class Orchestrator:
             env=policy.variables(request),
             on_idle=request.on_idle or self._config.on_idle,
             inputs=self.inputs.choose(request.inputs),
+            workspace=request.workspace,
+            workspace_read_only=workspace is not None and request.workspace_read_only,
+            owner=request.owner,
         )
-        if request.wait:
-            with self.datasets.pinned(*record.inputs.values()):
-                return await self._create_now(record)
-        session = self._add(record)
+        own_disk = limits.disk_mb if workspace is None else 0
+        with self.named.quotas.room_for(record.owner, own_disk):
+            use = None if workspace is None else self.named.use(workspace, record.workspace_read_only)
+            if request.wait:
+                with self.datasets.pinned(*record.inputs.values()):
+                    return await self._create_now(record, use)
+            session = self._add(record)
+        if use is not None:
+            use.session_id = session.id
+            self._uses[session.id] = use
         await session.stored(session.update())
         self._create_later(session)
         return session
 
-    async def _create_now(self, record: SessionRecord) -> LiveSession:
-        reservation = await self._admission.admit(record.limits, on_wait=lambda position: None)
+    async def _create_now(self, record: SessionRecord, use: Use | None) -> LiveSession:
+        reservation: Reservation | None = None
         try:
-            live, cold = await self._launcher.provide(record.environment, record.limits)
+            reservation = await self._admission.admit(record.limits, on_wait=lambda position: None)
+            live, cold = await self._launcher.provide(record.environment, record.limits, use=use)
             await self._see_inputs(live, record)
         except BaseException:
-            reservation.release()
+            _let_go(reservation, use)
             raise
         # Its sandbox's name, for whoever looks for one from outside.
         session = self._add(replace(record, id=live.id))
@@ -216,35 +243,50 @@ class Orchestrator:
     async def _give_sandbox(self, session: LiveSession) -> None:
         """A sandbox for a session that is `creating`: its first, or another for its workspace."""
         await session.remember()
-        record = session.record
-        if record.inputs:
+        if session.record.inputs:
             self._folders.check()
 
         def on_wait(position: object) -> None:
             session.queue_position = position  # type: ignore[assignment]
 
+        use, reservation = self._use_for(session), None
+        record = session.record
         try:
-            reservation = await self._admission.admit(record.limits, on_wait)
-        finally:
-            session.queue_position = lambda: None
-        try:
-            if record.workspace_id is None:
-                live, cold = await self._launcher.provide(record.environment, record.limits, record.id)
-                cause, reason = "created", None
-            else:
-                starts = record.starts + 1
+            try:
+                reservation = await self._admission.admit(record.limits, on_wait)
+            finally:
+                session.queue_position = lambda: None
+            again = record.workspace_id is not None
+            starts = record.starts + 1 if again else record.starts
+            id = f"{record.id}-{starts}" if again else record.id
+            if again and use is None:
                 live = await self._launcher.launch(
-                    f"{record.id}-{starts}", record.environment, record.limits, record.workspace_id
+                    id, record.environment, record.limits, record.workspace_id
                 )
-                cold = "it has a workspace already"
-                cause = reason = STARTED_AGAIN
-                session.record = replace(session.record, starts=starts)
+                cold: str | None = "it has a workspace already"
+            else:
+                live, cold = await self._launcher.provide(record.environment, record.limits, id, use)
+            session.record = replace(session.record, starts=starts)
             await self._see_inputs(live, record)
         except BaseException:
-            reservation.release()
+            _let_go(reservation, use)
             raise
         self._reservations[session.id] = reservation
-        await session.begin(live, cold_because=cold, cause=cause, reason=reason)
+        reason = STARTED_AGAIN if again else None
+        await session.begin(live, cold_because=cold, cause=reason or "created", reason=reason)
+
+    def _use_for(self, session: LiveSession) -> Use | None:
+        """What a session that is about to get a sandbox has of its named workspace, as it is now."""
+        record = session.record
+        if record.workspace is None:
+            return None
+        workspace = self.named.record_of(record.workspace_id, record.workspace)
+        session.record = replace(record, limits=replace(record.limits, disk_mb=workspace.disk_mb))
+        use = self._uses.pop(session.id, None)
+        if use is None:
+            use = self.named.use(workspace, record.workspace_read_only)
+            use.session_id = session.id
+        return use
 
     async def _see_inputs(self, live: LiveSandbox, record: SessionRecord) -> None:
         """Has a sandbox see what its session is to see. If it cannot, the sandbox is not wanted."""
@@ -347,6 +389,14 @@ class Orchestrator:
         session.check_here()
         self._store.condition.check()
         limits = policy.session_limits(self._config, request.limits, session.limits)
+        if (workspace := session.record.workspace) is not None:
+            limits = policy.in_workspace(limits, request.limits, workspace, session.limits.disk_mb)
+        more_disk = limits.disk_mb - session.limits.disk_mb
+        with self.named.quotas.room_for(session.record.owner, more_disk):
+            await self._update(session, limits, request)
+        return session
+
+    async def _update(self, session: LiveSession, limits: Limits, request: SessionUpdate) -> None:
         if limits != session.limits:
             await self._change_limits(session, limits)
         changes = {
@@ -357,7 +407,6 @@ class Orchestrator:
         saved = session.update(limits=limits, **changes)
         self._reaper.watch(session)
         await session.stored(saved)
-        return session
 
     async def _change_limits(self, session: LiveSession, wanted: Limits) -> None:
         live, reservation = session.live, self._reservations.get(session.id)
@@ -369,7 +418,8 @@ class Orchestrator:
         if not reservation.change(wanted):
             raise TooManySessions("There is no room for so much memory or so many processors.")
         try:
-            fixed = await self._launcher.fit(live, wanted)
+            own_disk = session.record.owns_workspace
+            fixed = await self._launcher.fit(live, wanted, with_disk=own_disk)
         except BaseException:
             reservation.change(before)
             raise
@@ -406,6 +456,8 @@ class Orchestrator:
         if creation := self._creations.get(session.id):
             creation.cancel()
             await asyncio.wait({creation})
+        if use := self._uses.pop(session.id, None):
+            use.release()  # it was cancelled before it began
 
     async def delete(self, session_id: str) -> SessionDeleted:
         """Removes a session with everything that belongs to it."""
@@ -420,7 +472,9 @@ class Orchestrator:
         await session.forget()
         executions = await self._store.count_executions(session_id)
         workspace = session.record.workspace_id
-        size = 0 if workspace is None else await self.workspaces.remove(workspace)
+        size = 0
+        if workspace is not None and session.record.owns_workspace:
+            size = await self.workspaces.remove(workspace)
         events = session.events.last_seq
         removed = {"executions": executions, "events": events, "bytes": size}
         self._store.audit("session.deleted", session_id, removed)
@@ -440,6 +494,11 @@ class Orchestrator:
         """Records something that is about no session."""
         self._store.audit(action, None, facts)
 
+    def _megabytes_of(self, owner: str) -> int:
+        """What the sessions of an owner may hold in workspaces of their own."""
+        records = (session.record for session in self._sessions.values())
+        return sum(r.limits.disk_mb for r in records if r.owner == owner and r.owns_workspace)
+
     def check_open(self) -> None:
         """Raises an error if nothing new is taken."""
         if self.draining:
@@ -451,3 +510,11 @@ class Orchestrator:
         """What does not work now, in sentences."""
         problem = self._store.condition.problem
         return [] if problem is None else [f"{problem.message} {problem.hint}"]
+
+
+def _let_go(reservation: Reservation | None, use: Use | None) -> None:
+    """Nothing came of a session."""
+    if reservation is not None:
+        reservation.release()
+    if use is not None:
+        use.release()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from interpreter.config import Config
-from interpreter.errors import CodeTooLong, LimitTooHigh, UnknownEnvironment
+from interpreter.errors import CodeTooLong, LimitFixed, LimitTooHigh, UnknownEnvironment
 from interpreter.models import ExecutionCreate, Limits, LimitsRequest, SessionCreate
 
 MOST_VARIABLES = 16 * 1024
@@ -28,6 +28,16 @@ def session_limits(config: Config, request: LimitsRequest, now: Limits | None = 
         if value > most:
             raise LimitTooHigh(f"{name} may be at most {most:g}, not {value:g}.")
     return msgspec.structs.replace(now or config.limits, **asked)
+
+
+def in_workspace(limits: Limits, request: LimitsRequest, name: str, disk_mb: int) -> Limits:
+    """The same limits with the disk of a named workspace, which is not the session's to choose."""
+    if request.disk_mb not in (None, disk_mb):
+        raise LimitFixed(
+            f"disk_mb is that of the workspace '{name}', {disk_mb:,}.",
+            "Leave it out, or change it in the workspace while no session uses that.",
+        )
+    return msgspec.structs.replace(limits, disk_mb=disk_mb)
 
 
 def variables(request: SessionCreate) -> dict[str, str]:

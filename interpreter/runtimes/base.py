@@ -111,12 +111,24 @@ class Runtime(ABC):
         limits: Limits,
         workspace: Path,
         inputs: Path | None = None,
+        read_only: bool = False,
     ) -> Sandbox:
-        """Called by the orchestrator: a new sandbox whose only writable host path is `workspace`.
+        """Called by the orchestrator: a new sandbox whose only writable host path is `workspace`,
+        or that has none when that is `read_only`.
 
         It sees the folder `inputs` at `INPUTS`, read-only, and also what is put there later.
         Returns as soon as the sandbox can be connected to; raises SandboxFailed.
         """
+
+    @abstractmethod
+    def owner_of(self, workspace_id: str) -> int | None:
+        """Called when a named workspace is made: the user of this machine that its files belong to;
+        None when that is the gateway's own."""
+
+    @abstractmethod
+    def workspace_fixed(self, environment: str) -> str | None:
+        """Called before another workspace is mounted over that of a sandbox that stands ready: why
+        that would not be seen inside; None when it is."""
 
     @abstractmethod
     async def connect(

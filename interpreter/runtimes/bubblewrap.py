@@ -59,6 +59,8 @@ class View:
     """Never seen, even if it lies inside something that is: the gateway's data."""
     inputs: Path | None = None
     """Seen at `INPUTS`, and never written."""
+    fixed: bool = False
+    """Whether the workspace is only read."""
 
 
 def python_homes() -> tuple[Path, ...]:
@@ -72,11 +74,20 @@ def sandbox_uid(id: str, workspace: Path) -> int | None:
 
     A workspace that was used before keeps its owner, so its files stay usable.
     """
-    if os.geteuid() != 0 or not _mapped(FIRST_UID + UIDS - 1):
+    if not has_uids():
         return None
     owner = workspace.stat().st_uid
     if FIRST_UID <= owner < FIRST_UID + UIDS:
         return owner
+    return uid_for(id)
+
+
+def has_uids() -> bool:
+    """Whether sandboxes can have user ids of their own."""
+    return os.geteuid() == 0 and _mapped(FIRST_UID + UIDS - 1)
+
+
+def uid_for(id: str) -> int:
     return FIRST_UID + int.from_bytes(hashlib.sha256(id.encode()).digest()[:8]) % UIDS
 
 
@@ -185,7 +196,7 @@ def _mounts(view: View, scratch_bytes: int) -> list[str]:
     mounts += _read_only(view.payload, Path(payload.IN_SANDBOX))
     if view.inputs is not None:
         mounts += _read_only(view.inputs, Path(INPUTS))
-    return [*mounts, "--bind", str(view.workspace), "/workspace"]
+    return [*mounts, "--ro-bind" if view.fixed else "--bind", str(view.workspace), "/workspace"]
 
 
 def _read_only(folder: Path, seen_as: Path) -> list[str]:

@@ -44,6 +44,10 @@ class Blueprint:
     """Whether the workspace is a volume of the engine instead of a folder."""
     inputs: str | None = None
     """The host folder that it sees at `INPUTS`."""
+    read_only: bool = False
+    """Whether the workspace is only read."""
+    follows: bool = False
+    """Whether what is mounted over the workspace later is seen in the container."""
 
     def to_engine(self, api: Any) -> dict[str, Any]:
         """The arguments of the SDK's `create_container`."""
@@ -100,9 +104,21 @@ class Blueprint:
             # Where it is new the engine makes it, owned as the image's folder is.
             id = os.path.basename(self.workspace)
             labels = {OWNER: self.owner, SANDBOX: id}
-            mounts = [Mount("/workspace", name_of(self.owner, id), type="volume", labels=labels)]
+            volume = name_of(self.owner, id)
+            mounts = [
+                Mount("/workspace", volume, type="volume", labels=labels, read_only=self.read_only)
+            ]
         else:
-            mounts = [Mount("/workspace", self.workspace, type="bind")]
+            following = "rslave" if self.follows else None
+            mounts = [
+                Mount(
+                    "/workspace",
+                    self.workspace,
+                    type="bind",
+                    read_only=self.read_only,
+                    propagation=following,
+                )
+            ]
         if self.run is not None:
             mounts.append(Mount(IN_CONTAINER, self.run, type="bind", read_only=True))
         if self.inputs is not None:

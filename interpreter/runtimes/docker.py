@@ -161,9 +161,9 @@ class DockerRuntime(Runtime):
         limits, python = self._config.limits, self._images[name].report.python
 
         def blueprint(
-            id: str, workspace: Path, run: Path | None, command: list[str], in_volume: bool
+            id: str, workspace: Path, run: Path | None, command: list[str], way: Way
         ) -> Blueprint:
-            return self._blueprint(id, name, limits, workspace, run, [python, *command], {}, in_volume)
+            return self._blueprint(id, name, limits, workspace, run, [python, *command], {}, way)
 
         trial = Trial(self._containers, volumes, self._data, self._outer_uid, blueprint)
         problem = ""
@@ -189,6 +189,7 @@ class DockerRuntime(Runtime):
         limits: Limits,
         workspace: Path,
         inputs: Path | None = None,
+        read_only: bool = False,
     ) -> Sandbox:
         if environment not in self._images:
             raise UnknownEnvironment(f"There is no environment '{environment}'.")
@@ -199,7 +200,7 @@ class DockerRuntime(Runtime):
             link=way.link,
             key=secrets.token_hex(32) if way.link == "attach" else "",
         )
-        launch = self._launch(handle, id, environment, limits, workspace, inputs)
+        launch = self._launch(handle, id, environment, limits, workspace, inputs, read_only)
         starting = asyncio.create_task(launch)
         try:
             done, _ = await asyncio.wait({starting}, timeout=self._config.engine_timeout)
@@ -232,11 +233,12 @@ class DockerRuntime(Runtime):
         limits: Limits,
         workspace: Path,
         inputs: Path | None,
+        read_only: bool,
     ) -> ContainerHandle:
         await asyncio.to_thread(handle.directory.create)
         if self.files_elsewhere is None:
             await asyncio.to_thread(bubblewrap.give, workspace, self._outer_uid)
-        made = await self._start(handle, id, environment, limits, workspace, inputs)
+        made = await self._start(handle, id, environment, limits, workspace, inputs, read_only)
         process = await self._process(made)
         if process is not None and environment in self._gvisor:
             processes.first_to_go(process)
@@ -261,18 +263,20 @@ class DockerRuntime(Runtime):
         limits: Limits,
         workspace: Path,
         inputs: Path | None,
+        read_only: bool,
     ) -> str:
-        command = self._command(environment, limits, handle.link)
+        command, way = self._command(environment, limits, handle.link), self._ways[environment]
+        planned = partial(self._blueprint, id, environment, limits, workspace)
         seen = str(inputs) if inputs else None
         if handle.link == "attach":
-            key = {program.KEY_VARIABLE: handle.key}
-            blueprint = self._blueprint(id, environment, limits, workspace, None, command, key)
+            variables = {program.KEY_VARIABLE: handle.key}
+            blueprint = planned(None, command, variables, way, read_only)
             made = await self._containers.create(dataclasses.replace(blueprint, inputs=seen))
             await self._containers.start(made)
             return made
         run = handle.directory
         with run.hand_over() as listener, run.listen() as handed:
-            blueprint = self._blueprint(id, environment, limits, workspace, run.shared, command, {})
+            blueprint = planned(run.shared, command, {}, way, read_only)
             made = await self._containers.create(dataclasses.replace(blueprint, inputs=seen))
             code = await self._containers.start_and_hand_over(made, listener, handed)
         if code is not None:
@@ -306,23 +310,33 @@ class DockerRuntime(Runtime):
         run: Path | None,
         command: list[str],
         variables: dict[str, str],
-        in_volume: bool | None = None,
+        way: Way,
+        read_only: bool = False,
     ) -> Blueprint:
-        if in_volume is None:
-            in_volume = self._ways[environment].in_volume
         return Blueprint(
             id=id,
             owner=self._owner,
             image=self._images[environment].image,
             command=command,
             environ={**container.environ(id, limits), **variables},
-            user=f"{UID}:{UID}" if in_volume else self._user,
+            user=f"{UID}:{UID}" if way.in_volume else self._user,
             limits=limits,
             configured=self._config.environments[environment],
             workspace=str(workspace.absolute()),
             run=str(run) if run else None,
-            in_volume=in_volume,
+            in_volume=way.in_volume,
+            read_only=read_only,
+            # A plain folder is of a file system whose mounts are nobody's business.
+            follows=way.follows and os.path.ismount(workspace),
         )
+
+    def owner_of(self, workspace_id: str) -> int | None:
+        return self._outer_uid if os.geteuid() == 0 else None
+
+    def workspace_fixed(self, environment: str) -> str | None:
+        if environment in self._gvisor:
+            return "gVisor does not see what is mounted later"
+        return None if self._ways[environment].follows else "the engine does not see mounts made later"
 
     async def connect(
         self, sandbox: Sandbox, protocol: Callable[[], asyncio.BaseProtocol]

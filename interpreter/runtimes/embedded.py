@@ -108,11 +108,17 @@ class EmbeddedRuntime(Runtime):
         limits: Limits,
         workspace: Path,
         inputs: Path | None = None,
+        read_only: bool = False,
     ) -> Sandbox:
         if environment not in self._kernels:
             raise UnknownEnvironment(f"There is no environment '{environment}'.")
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", id):
             raise SandboxFailed(f"'{id}' cannot be the id of a sandbox.")
+        if read_only and self.isolation == "none":
+            raise SandboxFailed(
+                "A workspace cannot be read-only here: sessions are not isolated.",
+                "Install bubblewrap, or use the workspace without workspace_read_only.",
+            )
         launch = Launch(
             id=id,
             data=self._data,
@@ -124,6 +130,7 @@ class EmbeddedRuntime(Runtime):
             limits=limits,
             isolated=self.isolation == "bubblewrap",
             hierarchy=self._hierarchy,
+            read_only=read_only,
         )
         starting = asyncio.ensure_future(asyncio.to_thread(self._start, launch))
         try:
@@ -145,6 +152,13 @@ class EmbeddedRuntime(Runtime):
             limits_enforced_by="cgroup" if launch.hierarchy else "rlimits",
             handle=handle.to_json(),
         )
+
+    def owner_of(self, workspace_id: str) -> int | None:
+        own = self.isolation == "bubblewrap" and bubblewrap.has_uids()
+        return bubblewrap.uid_for(workspace_id) if own else None
+
+    def workspace_fixed(self, environment: str) -> str | None:
+        return None if self.isolation == "bubblewrap" else "sessions are not isolated"
 
     async def connect(
         self, sandbox: Sandbox, protocol: Callable[[], asyncio.BaseProtocol]

@@ -44,6 +44,7 @@ class Launch:
     limits: Limits
     isolated: bool
     hierarchy: Hierarchy | None
+    read_only: bool = False
 
     def start(self) -> tuple[subprocess.Popen[bytes], Handle]:
         """Starts it and returns at once: it can be connected to before it has come anywhere."""
@@ -90,7 +91,7 @@ class Launch:
         if uid is not None:
             bubblewrap.give(self.workspace, uid)
         own = (self.kernel.path,)
-        view = bubblewrap.View(self.payload, self.workspace, own, self.data, self.inputs)
+        view = bubblewrap.View(self.payload, self.workspace, own, self.data, self.inputs, self.read_only)
         return bubblewrap.command(view, uid, self.limits.memory_mb * MEGABYTE, command)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import shutil
 import subprocess
@@ -38,14 +39,22 @@ class Way:
     link: str
     """'socket' or 'attach'."""
     in_volume: bool
+    follows: bool = False
+    """Whether what is mounted over its workspace later is seen inside."""
 
 
-WAYS = (Way("socket", False), Way("attach", False), Way("attach", True))
+WAYS = (
+    Way("socket", False, follows=True),
+    Way("socket", False),
+    Way("attach", False, follows=True),
+    Way("attach", False),
+    Way("attach", True),
+)
 """The best first: with a folder, files need not go through the engine, and have a size."""
 
-Plan = Callable[[str, Path, Path | None, list[str], bool], Blueprint]
-"""From an id, a workspace, a folder for the hand-over, a Python command and whether the workspace is
-in a volume, to a container."""
+Plan = Callable[[str, Path, Path | None, list[str], Way], Blueprint]
+"""From an id, a workspace, a folder for the hand-over, a Python command and the way that is tried, to
+a container."""
 
 
 class Trial:
@@ -65,6 +74,8 @@ class Trial:
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self._data, prefix=".trial-"))
         try:
             await asyncio.to_thread(self._make_workspace, folder / WORKSPACE)
+            if way.follows and not os.path.ismount(folder / WORKSPACE):
+                return "workspaces cannot be mounted"
             return await self._run(folder, way)
         except (DockerException, OSError, TimeoutError) as e:
             return explain(e) or "it took too long"
@@ -75,7 +86,7 @@ class Trial:
         path.mkdir()
         # Workspaces are mounted where that is possible. An engine may see folders, but not that.
         with contextlib.suppress(OSError):
-            subprocess.run(["mount", "-t", "tmpfs", "trial", path], capture_output=True)
+            subprocess.run(["mount", "--make-shared", "-t", "tmpfs", "trial", path], capture_output=True)
         (path / MARKER).touch()
         bubblewrap.give(path, self._uid)
 
@@ -85,7 +96,7 @@ class Trial:
         by_socket = way.link == "socket"
         with run.hand_over() as listener, run.listen() as handed:
             plan = self._plan(
-                id, folder / WORKSPACE, run.shared if by_socket else None, _knock(way), way.in_volume
+                id, folder / WORKSPACE, run.shared if by_socket else None, _knock(way), way
             )
             made = await self._containers.create(plan)
             try:

@@ -64,6 +64,7 @@ class Host:
             "processes": self._endings.report,
             "end": self._endings.end,
             "describe": self._describing.begin,
+            "workspace": self._show_workspace,
         }
 
     def run(self) -> None:
@@ -74,6 +75,7 @@ class Host:
         with contextlib.suppress(OSError):
             # Work that does not interrupt the gateway's when there are more sandboxes than cores.
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        os.chdir("/")  # not in the workspace: another may be mounted over it
         self._launch()
         children, wakeup = socket.socketpair()
         for end in (children, wakeup):
@@ -155,6 +157,16 @@ class Host:
             self._census.started(kernel)
             self._uplink.answer(command, pid=kernel.pid)
         self._reactor.watch(kernel.stderr, kernel.read_stderr)
+
+    def _show_workspace(self, command: dict[str, Any]) -> None:
+        """Which folder is at its place now, and whether its files can be used."""
+        place = self._settings.workspace
+        seen = os.stat(place)
+        usable = os.access(place, os.R_OK | os.X_OK)
+        self._uplink.answer(
+            command, device=seen.st_dev, inode=seen.st_ino, place=place, usable=usable,
+            writable=os.access(place, os.W_OK),
+        )  # fmt: skip
 
     def _launch(self) -> None:
         self._launcher = Launcher(self._settings)

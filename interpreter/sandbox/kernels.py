@@ -105,7 +105,8 @@ class Launcher:
         zygote = subprocess.Popen(
             [sys.executable, "-P", "-m", "interpreter.sandbox.zygote", str(theirs.fileno()),
              json.dumps(settings.preload)],
-            pass_fds=[theirs.fileno()], env=environment, cwd=settings.workspace,
+            # Not in the workspace: another may be mounted over it.
+            pass_fds=[theirs.fileno()], env=environment, cwd="/",
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         self.zygote = zygote.pid

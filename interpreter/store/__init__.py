@@ -8,7 +8,7 @@ await store.close()
 """
 
 from interpreter.errors import StoreDamaged, StoreUnavailable
-from interpreter.store.records import EventRow, SessionRecord
+from interpreter.store.records import EventRow, SessionRecord, WorkspaceRecord
 from interpreter.store.repair import Report, repair
 from interpreter.store.statements import (
     Step,
@@ -28,6 +28,7 @@ __all__ = [
     "Store",
     "StoreDamaged",
     "StoreUnavailable",
+    "WorkspaceRecord",
     "marking_outdated",
     "repair",
     "saving_execution",

@@ -53,3 +53,28 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Its kernels by name, and when each was made."""
     inputs: dict[str, str] = {}
     """The datasets that it sees: name → version."""
+    workspace: str | None = None
+    """The name of the named workspace that it uses; `workspace_id` says which one that is."""
+    workspace_read_only: bool = False
+    owner: str | None = None
+    """Whose quota its own files count for."""
+
+    @property
+    def owns_workspace(self) -> bool:
+        """Whether its files go with it."""
+        return self.workspace is None
+
+
+class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A named workspace."""
+
+    id: str
+    """Of its files, which no other workspace ever has."""
+    name: str
+    owner: str
+    disk_mb: int
+    disk_enforced_by: str
+    created_at: datetime
+    last_used: datetime
+    bytes: int | None = None
+    """What its files took when it was last used; None where that is not known."""

@@ -24,7 +24,7 @@ from interpreter.errors import ConfigurationError
 from interpreter.models import Execution, Limits
 from interpreter.store import wal
 from interpreter.store.examination import damage, log_of
-from interpreter.store.records import SessionRecord
+from interpreter.store.records import SessionRecord, WorkspaceRecord
 from interpreter.store.salvage import Row, Salvage
 from interpreter.store.schema import open_for_reading, open_for_writing, transaction
 
@@ -35,15 +35,23 @@ TABLES = {
     "displays": "key",
     "audit": "key",
     "discarded": "session",
+    "workspaces": "key",
 }
+LATER = {"workspaces"}
+"""Tables that a database of an earlier version does not have."""
 INDEXES: dict[str, Sequence[str]] = {
     "executions": ("executions_in_order",),
     "events": ("events_of_execution", "sqlite_autoindex_events_1"),
     "displays": ("sqlite_autoindex_displays_1",),
     "audit": ("audit_of_session",),
     "sessions": ("sqlite_autoindex_sessions_1",),
+    "workspaces": ("sqlite_autoindex_workspaces_1",),
 }
-RECORDS: dict[str, type] = {"sessions": SessionRecord, "executions": Execution}
+RECORDS: dict[str, type] = {
+    "sessions": SessionRecord,
+    "executions": Execution,
+    "workspaces": WorkspaceRecord,
+}
 PAGE = 4096
 COUNT_AT = 28
 """Where the header says how many pages there are."""
@@ -93,7 +101,7 @@ def repair(path: Path) -> Report:
 def _unreadable_rows(path: Path) -> str | None:
     """Damage that only shows in what the rows say; too long a look for every start."""
     with closing(open_for_reading(path)) as connection:
-        for table in TABLES:
+        for table in _tables(connection):
             whole = _is_whole(table)
             bad = sum(not whole(row) for row in connection.execute(f"SELECT * FROM {table}"))
             if bad:
@@ -112,7 +120,7 @@ def _repair(path: Path, folder: Path, problem: str) -> Report:
         _make_readable(copy, folder)
         with closing(_open(copy)) as damaged:
             taken = _frames_taken(copy, damaged)
-            tables = [_copy(damaged, made, table) for table in TABLES]
+            tables = [_copy(damaged, made, table) for table in _tables(damaged)]
             restored = _restore_sessions(made)
             _keep_counting(damaged, made)
         (said,) = made.execute("PRAGMA integrity_check(1)").fetchone()
@@ -146,10 +154,15 @@ def _make_readable(copy: Path, folder: Path) -> None:
 def _has_tables(copy: Path) -> bool:
     try:
         with closing(_open(copy)) as connection:
-            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-            return {name for (name,) in found} >= set(TABLES)
+            return set(_tables(connection)) >= set(TABLES) - LATER
     except sqlite3.DatabaseError:
         return False
+
+
+def _tables(connection: sqlite3.Connection) -> list[str]:
+    """Those that there are, in our order."""
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return [table for table in TABLES if (table,) in found]
 
 
 def _transplant(copy: Path, folder: Path) -> None:

@@ -81,6 +81,13 @@ MIGRATIONS: Sequence[Migration] = (
             UNIQUE (session, execution_id)
         )""",
     ),
+    (
+        """CREATE TABLE workspaces (
+            key INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            record BLOB NOT NULL
+        )""",
+    ),
 )
 
 

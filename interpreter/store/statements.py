@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from interpreter.models import Execution
-from interpreter.store.records import SessionRecord
+from interpreter.store.records import SessionRecord, WorkspaceRecord
 
 Step = tuple[str, Sequence[Sequence[Any]]]
 """A statement and the rows to run it with."""
@@ -34,11 +34,18 @@ SAVE_DISPLAY = f"""INSERT INTO displays (session, display_id, execution_id) VALU
 MARK_OUTDATED = f"""INSERT INTO outdated (session, execution_id) VALUES ({SESSION}, ?)
     ON CONFLICT DO NOTHING"""
 UNMARK_OUTDATED = f"DELETE FROM outdated WHERE session = {SESSION} AND execution_id = ?"
+SAVE_WORKSPACE = """INSERT INTO workspaces (id, record) VALUES (?, ?)
+    ON CONFLICT (id) DO UPDATE SET record = excluded.record"""
+DELETE_WORKSPACE = "DELETE FROM workspaces WHERE id = ?"
 AUDIT = "INSERT INTO audit (time, action, session_id, detail) VALUES (?, ?, ?, ?)"
 
 
 def saving_session(record: SessionRecord) -> Step:
     return SAVE_SESSION, [(record.id, _encode(record))]
+
+
+def saving_workspace(record: WorkspaceRecord) -> Step:
+    return SAVE_WORKSPACE, [(record.id, _encode(record))]
 
 
 def saving_execution(execution: Execution, encoded: bytes) -> Step:

@@ -27,12 +27,13 @@ from interpreter.store.condition import Condition
 from interpreter.store.examination import examine, journal_of, note_use
 from interpreter.store.journal import Entry, Journal
 from interpreter.store.readers import Readers
-from interpreter.store.records import EventRow, SessionRecord
+from interpreter.store.records import EventRow, SessionRecord, WorkspaceRecord
 from interpreter.store.schema import open_for_writing
 from interpreter.store.statements import (
     APPEND_EVENT,
     AUDIT,
     DELETE_SESSION,
+    DELETE_WORKSPACE,
     DISCARD_ROWS,
     RAISE_RECEIVED,
     SAVE_DISPLAY,
@@ -40,6 +41,7 @@ from interpreter.store.statements import (
     Step,
     saving_execution,
     saving_session,
+    saving_workspace,
     setting_received,
 )
 from interpreter.store.writer import Writer
@@ -48,6 +50,7 @@ T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
 _decode_session = msgspec.json.Decoder(SessionRecord).decode
+_decode_workspace = msgspec.json.Decoder(WorkspaceRecord).decode
 _decode_execution = msgspec.json.Decoder(Execution).decode
 
 AUDIT_LOG = "SELECT time, action, session_id, detail FROM audit"
@@ -95,6 +98,13 @@ class Store:
         return self._writer.submit(
             "delete_session", (DISCARD_ROWS, row), (DELETE_SESSION, row), frees_space=True
         )
+
+    def save_workspace(self, record: WorkspaceRecord) -> asyncio.Future[None]:
+        """Inserts it, or replaces it."""
+        return self._writer.submit("save_workspace", saving_workspace(record))
+
+    def delete_workspace(self, id: str) -> asyncio.Future[None]:
+        return self._writer.submit("delete_workspace", (DELETE_WORKSPACE, [(id,)]))
 
     def save_execution(self, execution: Execution, encoded: bytes | None = None) -> asyncio.Future[None]:
         """Inserts it, or replaces it in its place among the others.
@@ -162,6 +172,9 @@ class Store:
     async def session(self, session_id: str) -> SessionRecord | None:
         query = "SELECT record FROM sessions WHERE id = ?"
         return _only(await self._read(_decode_session, query, session_id))
+
+    async def workspaces(self) -> list[WorkspaceRecord]:
+        return await self._read(_decode_workspace, "SELECT record FROM workspaces ORDER BY key")
 
     async def extent(self) -> dict[str, tuple[int, int]]:
         """Of every session: the number of its last event, and how many executions it has."""

@@ -16,6 +16,7 @@ import os
 import shutil
 import struct
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ OPTIONS = "loop,nosuid,nodev,noatime,discard,noinit_itable,errors=remount-ro"
 TOOLS = {
     "mkfs.ext4": "e2fsprogs",
     "resize2fs": "e2fsprogs",
+    "e2fsck": "e2fsprogs",
     "losetup": "util-linux",
     "mount": "util-linux",
     "umount": "util-linux",
@@ -78,9 +80,13 @@ class Image:
             raise
 
     def mount(self) -> None:
-        """Mounts it. If it is mounted elsewhere, in a sandbox, it is the same file system."""
+        """Mounts it. If it is mounted elsewhere, in a sandbox, it is the same file system.
+
+        It is shared: a sandbox that has it sees what is mounted over it later (`mount_over`).
+        """
         self.at.mkdir(mode=0o700, exist_ok=True)
-        _run("mount", "--no-mtab", "--types", "ext4", "--options", OPTIONS, self.file, self.at)
+        how = ("--no-mtab", "--make-shared", "--types", "ext4", "--options", OPTIONS)
+        _run("mount", *how, self.file, self.at)
 
     def unmount(self) -> None:
         """Unmounts it, which frees the loop device; when it is in use, as soon as it is not."""
@@ -108,16 +114,31 @@ class Image:
         return max(0, (stat.f_blocks - stat.f_bfree) * stat.f_frsize - EMPTY_BYTES)
 
     def grow(self, megabytes: int) -> bool:
-        """Makes a mounted one larger while it is in use. False, and as it was, when that cannot be:
-        the kernel asks for CAP_SYS_RESOURCE, which not every root has."""
+        """Makes it larger. False, and as it was, when that cannot be: of one that is mounted the
+        kernel asks for CAP_SYS_RESOURCE, which not every root has."""
         before, device = self.megabytes, self._device()
-        if megabytes <= before or device is None:
+        if megabytes <= before:
             return megabytes == before
+        if not self.mounted:
+            return self._grow_at_rest(before, megabytes)
+        if device is None:
+            return False
         try:
             self._resize(device, megabytes)
             _run("resize2fs", device)
         except OSError:
             self._resize(device, before)
+            return False
+        return True
+
+    def _grow_at_rest(self, before: int, megabytes: int) -> bool:
+        try:
+            # resize2fs insists on it; a file system without a journal has no other way to be sure.
+            _run("e2fsck", "-f", "-p", self.file, fine=(0, 1))
+            os.truncate(self.file, megabytes * MEGABYTE)
+            _run("resize2fs", self.file)
+        except OSError:
+            os.truncate(self.file, before * MEGABYTE)
             return False
         return True
 
@@ -172,13 +193,13 @@ def _find(tool: str) -> str | None:
     return shutil.which(tool, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
 
 
-def _run(tool: str, *words: str | Path) -> None:
+def _run(tool: str, *words: str | Path, fine: Sequence[int] = (0,)) -> None:
     done = subprocess.run(
         [_find(tool) or tool, *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env={"LC_ALL": "C", "PATH": f"{os.defpath}:/usr/sbin:/sbin"},
     )
-    if done.returncode != 0:
+    if done.returncode not in fine:
         said = " ".join(done.stderr.decode(errors="replace").split())
         raise CommandFailed(f"{tool} failed: {said or f'exit code {done.returncode}'}")

@@ -1,4 +1,4 @@
-"""The directories that sessions keep their files in, one each, under one root.
+"""Workspaces in a local directory: each a folder with the files of one session, or of a name.
 
 Where the gateway may mount, each is a file system of its own with a size that the kernel holds the
 session to; elsewhere it is a plain directory, and `disk_enforced_by` says 'nothing'.
@@ -14,9 +14,7 @@ import errno
 import subprocess
 import threading
 from collections.abc import Callable, Set
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import structlog
 
@@ -25,6 +23,7 @@ from interpreter.models import Limits
 from interpreter.runtimes.base import FilesElsewhere
 from interpreter.workspace.allowance import Allowance
 from interpreter.workspace.image import CommandFailed, Image, usable
+from interpreter.workspace.storage import EnforcedBy, Storage, Workspace
 from interpreter.workspace.tree import Tree
 from interpreter.workspace.watching.watch import Watched, Watcher
 
@@ -32,32 +31,21 @@ log = structlog.get_logger()
 
 SUFFIX = ".img"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-EnforcedBy = Literal["filesystem", "nothing"]
 
 
-@dataclass(frozen=True)
-class Workspace:
-    """Where a session's files are, and who holds it to its `disk_mb`."""
-
-    path: Path
-    disk_enforced_by: EnforcedBy
-
-
-class Workspaces:
+class Workspaces(Storage):
     """Makes, measures and removes workspaces. `prepare` finds out whether they can be capped."""
 
     def __init__(self, root: Path, elsewhere: FilesElsewhere | None = None) -> None:
         self._root = root.absolute()
         self._elsewhere = elsewhere
+        self.here = elsewhere is None
         self._watcher = Watcher()
         self.disk_enforced_by: EnforcedBy = "nothing"
-        """What holds for workspaces made from now on."""
         self.not_enforced_because: str | None = "it was not tried"
-        """Why that is nothing, for people; None when it is not."""
         self._mounting = threading.Lock()
 
     async def prepare(self) -> None:
-        """Called once at start, before anything else."""
         if self._elsewhere is not None:
             self.not_enforced_because = self._elsewhere.why
             return
@@ -68,7 +56,6 @@ class Workspaces:
         self.disk_enforced_by = "nothing" if self.not_enforced_because else "filesystem"
 
     def describe(self) -> str:
-        """For people, in one line."""
         if self.disk_enforced_by == "nothing":
             return f"NOT LIMITED: {self._what()} ({self.not_enforced_because})"
         return "limited: each workspace is a file system of its own"
@@ -80,7 +67,6 @@ class Workspaces:
         return self._root / id
 
     async def create(self, id: str, megabytes: int) -> Workspace:
-        """An empty workspace that holds at most so much; raises SandboxFailed."""
         making = asyncio.ensure_future(asyncio.to_thread(self._create, id, megabytes))
         try:
             return await asyncio.shield(making)
@@ -106,10 +92,7 @@ class Workspaces:
         return Workspace(self.path(id), self.disk_enforced_by)
 
     async def open(self, id: str) -> Workspace:
-        """A workspace that was made before, ready for use; raises SandboxFailed.
-
-        After a reboot, and after a gateway's orderly end, those of ended sessions are not mounted.
-        """
+        # After a reboot, and after a gateway's orderly end, those of ended sessions are not mounted.
         image = self._image(id)
 
         def mount() -> None:
@@ -137,8 +120,33 @@ class Workspaces:
         """Begins to watch what changes in a workspace that is open; None when that cannot be."""
         return None if self._elsewhere is not None else await self._watcher.watch(self.path(id))
 
+    async def rest(self, id: str) -> int | None:
+        used = await self.used(id)
+        await asyncio.to_thread(self._unmount, id)
+        return used
+
+    def _unmount(self, id: str) -> None:
+        try:
+            self._image(id).unmount()
+        except OSError as e:
+            log.error("a workspace could not be unmounted", workspace=id, reason=str(e))
+
+    async def used(self, id: str) -> int | None:
+        if not self.here:
+            return None
+        image = self._image(id)
+
+        def measure() -> int | None:
+            if image.mounted:
+                return image.used()
+            return None if image.exists else _size(image.at)
+
+        try:
+            return await asyncio.to_thread(measure)
+        except OSError:  # it is removed just now
+            return None
+
     async def grow(self, id: str, megabytes: int) -> bool:
-        """Lets a workspace hold more, while it is in use; False when it stays as it was."""
         return await asyncio.to_thread(self._grow, self._image(id), megabytes)
 
     def _grow(self, image: Image, megabytes: int) -> bool:
@@ -149,10 +157,7 @@ class Workspaces:
             return False
 
     async def remove(self, id: str) -> int:
-        """Removes a workspace whose sandbox has ended; returns the bytes its files had.
-
-        Of files elsewhere that is not known, and 0.
-        """
+        # Of files elsewhere it is not known how many bytes they had.
         if self._elsewhere is not None:
             await self._elsewhere.remove(id)
         return await asyncio.to_thread(self._remove, id)
@@ -170,8 +175,6 @@ class Workspaces:
         return size
 
     async def sweep(self, known: Callable[[str], bool]) -> None:
-        """Called at start and every few minutes: removes what belongs to no session any more."""
-
         def remove(id: str) -> None:
             # Asked only now: it may have been made since the sweep began.
             if not known(id):
@@ -184,15 +187,7 @@ class Workspaces:
                     await self._elsewhere.remove(id)
 
     async def close(self, in_use: Set[str]) -> None:
-        """Called when the gateway ends: unmounts the workspaces that no sandbox uses."""
-
-        def unmount(id: str) -> None:
-            try:
-                self._image(id).unmount()
-            except OSError as e:
-                log.error("a workspace could not be unmounted", workspace=id, reason=str(e))
-
-        await self._each(unmount, besides=in_use)
+        await self._each(self._unmount, besides=in_use)
         self._watcher.close()
 
     async def _each(self, do: Callable[[str], object], besides: Set[str]) -> None:
@@ -207,12 +202,18 @@ class Workspaces:
         return Image(self._root / (id + SUFFIX), self.path(id))
 
 
-def _remove_directory(path: Path) -> int:
+def _size(path: Path) -> int:
     # Python's own tree walks recurse; a sandbox can make a tree too deep for them.
     measured = subprocess.run(
         ["du", "--summarize", "--bytes", "--", path], capture_output=True, text=True
     )
     size = int(measured.stdout.split("\t")[0]) if measured.returncode == 0 else 0
-    empty = path.stat().st_size if path.exists() else 0
+    return max(0, size - path.stat().st_size) if size else 0
+
+
+def _remove_directory(path: Path) -> int:
+    if not path.exists():
+        return 0
+    size = _size(path)
     subprocess.run(["rm", "--recursive", "--force", "--one-file-system", "--", path], check=False)
-    return max(0, size - empty)
+    return size

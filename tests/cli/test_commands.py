@@ -29,6 +29,11 @@ NOWHERE = environment(INTERPRETER_URL="http://127.0.0.1:9", INTERPRETER_TOKEN="t
         ["stop", "x"],
         ["start", "x"],
         ["contexts", "x"],
+        ["workspaces"],
+        ["workspaces", "create", "x"],
+        ["workspaces", "rm", "x"],
+        ["workspaces", "copy", "x", "y"],
+        ["workspaces", "archive", "x"],
         ["status"],
     ],
 )
