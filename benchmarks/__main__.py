@@ -17,7 +17,7 @@ from benchmarks import machine, table
 from benchmarks.figures import Figure
 
 NAMES = (
-    *("cell", "create", "stdout", "many", "containers", "warm", "crowd", "changes"),
+    *("cell", "create", "stdout", "many", "containers", "warm", "crowd", "files", "changes"),
     *("layers", "cpu", "link"),
 )
 RESULTS = Path(__file__).parent / "results"
