@@ -30,7 +30,10 @@ def repair(config: Config) -> tuple[Report, list[str]]:
 async def _workspaces(database: Path) -> set[str]:
     store = await Store.open(database)
     try:
-        of_sessions = {record.workspace_id or record.id for record in await store.sessions()}
+        sessions = await store.sessions()
+        of_sessions = {record.workspace_id or record.id for record in sessions}
+        # What a named workspace is mounted over goes with the sandbox.
+        of_sessions |= {record.sandbox_id or record.id for record in sessions}
         return of_sessions | {record.id for record in await store.workspaces()}
     finally:
         await store.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Gateway, only
+from tests.mounts import soon
 
 DENO = """
 [environments.deno]
@@ -70,3 +71,30 @@ def test_every_result_of_deno_arrives_with_its_cell(own_gateway: Gateway) -> Non
         )
         assert client.post(path, json={"code": "throw new Error('no')"}).json()["status"] == "error"
         assert client.post(path, json={"code": "a * 2"}).json()["text"].strip() == "10"
+
+
+@only("embedded")
+def test_a_kernel_that_stood_ready_gives_way_to_one_in_a_named_workspace(own_gateway: Gateway) -> None:
+    """Nobody knows how to tell Deno to go to another folder; the sandbox stays, the kernel does not."""
+    settings = own_gateway.data.parent / f"{own_gateway.data.name}.toml"
+    settings.write_text(DENO + "pool_min = 1\n")
+    own_gateway.flags = ("--config", str(settings))
+    own_gateway.settings["spares"] = "0"
+    own_gateway.start()
+    with own_gateway.client() as client:
+        client.post("/v1/workspaces", json={"name": "mine", "disk_mb": 16})
+
+        def is_ready() -> bool:
+            pools = client.get("/v1/status").json()["pools"]
+            return [pool["ready"] for pool in pools if pool["environment"] == "deno"] == [1]
+
+        for expected in ("0", "1"):
+            assert soon(is_ready, seconds=60)
+            body = {"environment": "deno", "workspace": "mine"}
+            session = client.post("/v1/sessions", json=body).json()
+            assert session["warm"], session["cold_because"]
+            path = f"/v1/sessions/{session['id']}"
+            code = "const n = [...Deno.readDirSync('.')].length; Deno.writeTextFileSync(`f${n}`, 'x'); n"
+            result = client.post(f"{path}/executions", json={"code": code}).json()
+            assert result["text"].strip() == expected, result
+            client.delete(path)

@@ -63,3 +63,23 @@ def test_sessions_without_isolation_know_only_their_own_processes(own_gateway: G
         client.post(f"{paths[0]}/restart")
         assert not running(mine)
         assert running(theirs)
+
+
+@only("embedded")
+def test_named_workspaces_are_used_by_new_processes_only(own_gateway: Gateway) -> None:
+    own_gateway.settings["isolation"] = "none"
+    own_gateway.start()
+    with own_gateway.client() as client:
+        client.post("/v1/workspaces", json={"name": "mine", "disk_mb": 16})
+        for expected in ("0", "1"):
+            session = client.post("/v1/sessions", json={"workspace": "mine"}).json()
+            assert "not isolated" in session["cold_because"]
+            code = "import os; n = len(os.listdir()); open(f'f{n}', 'w').close(); n"
+            path = f"/v1/sessions/{session['id']}"
+            assert client.post(f"{path}/executions", json={"code": code}).json()["text"] == expected
+            client.delete(path)
+        body = {"workspace": "mine", "workspace_read_only": True}
+        answer = client.post("/v1/sessions", json=body)
+        assert answer.json()["error"]["code"] == "sandbox_failed"
+        assert "read-only" in answer.json()["error"]["message"]
+        assert client.delete("/v1/workspaces/mine").status_code == 200, "it is not in use"

@@ -129,3 +129,32 @@ def test_figures_that_the_engine_does_not_tell_are_null_and_nobody_waits_for_the
         assert run(client, id, "2")["text"] == "2"
         client.delete(f"/v1/sessions/{id}")
     proxy.close()
+
+
+def test_a_named_workspace_is_a_volume_that_outlives_sessions(
+    gateway: Gateway, elsewhere: OwnEngine
+) -> None:
+    with gateway.client() as client:
+        made = client.post("/v1/workspaces", json={"name": "mine"}).json()
+        assert (made["disk_enforced_by"], made["bytes"]) == ("nothing", None)
+        first = client.post("/v1/sessions", json={"workspace": "mine"}).json()
+        assert "one that is ready cannot have another workspace" in first["cold_because"]
+        run(client, first["id"], "open('kept', 'w').write('x')")
+        body = {"workspace": "mine", "workspace_read_only": True}
+        reader = client.post("/v1/sessions", json=body).json()["id"]
+        assert run(client, reader, "open('kept').read()")["text"] == "'x'"
+        assert run(client, reader, "open('new', 'w')")["error"]["ename"] == "OSError"
+        for id in (first["id"], reader):
+            client.delete(f"/v1/sessions/{id}")
+        assert client.get("/v1/workspaces/mine/archive").json()["error"]["code"] == "files_unreachable"
+        answer = client.post("/v1/workspaces/mine/copy", json={"to": "other"})
+        assert answer.json()["error"]["code"] == "files_unreachable"
+    gateway.kill()
+    gateway.start()
+    with gateway.client() as client:
+        again = client.post("/v1/sessions", json={"workspace": "mine"}).json()["id"]
+        assert run(client, again, "open('kept').read()")["text"] == "'x'"
+        client.delete(f"/v1/sessions/{again}")
+        assert [id for id in volumes(elsewhere) if id.startswith("w-")]
+        assert client.delete("/v1/workspaces/mine").status_code == 200
+        assert not [id for id in volumes(elsewhere) if id.startswith("w-")]

@@ -128,3 +128,30 @@ def test_workspaces_of_lost_sessions_are_put_aside(own_gateway: Gateway) -> None
     aside = own_gateway.data / "workspaces-without-session"
     assert [path.name for path in aside.iterdir()] == [f"{id}.img"]
     assert b"here" in (aside / f"{id}.img").read_bytes()
+
+
+def test_named_workspaces_are_repaired_and_those_that_are_lost_put_aside(own_gateway: Gateway) -> None:
+    own_gateway.settings["spares"] = "0"
+    own_gateway.start()
+    with sessions(own_gateway) as s:
+        s.client.post("/v1/workspaces", json={"name": "kept", "disk_mb": 16})
+        id = s.create(workspace="kept")
+        s.run(id, "open('file', 'w').write('here')")
+        s.client.delete(f"/v1/sessions/{id}")
+    stop(own_gateway)
+    garble(own_gateway, 0, 1)
+    report = json.loads(repair(own_gateway, "--json").stdout)
+    assert {t["table"]: t["rows"] for t in report["tables"]}["workspaces"] == 1
+    assert report["workspaces_put_aside"] == []
+    own_gateway.start()
+    with sessions(own_gateway) as s:
+        assert s.run(s.create(workspace="kept"), "open('file').read()")["text"] == "'here'"
+        for id in s.all():
+            s.client.delete(f"/v1/sessions/{id}")
+    stop(own_gateway)
+    (image,) = (own_gateway.data / "workspaces").glob("w-*.img")
+    (own_gateway.data / "interpreter.db").write_bytes(b"")
+    report = json.loads(repair(own_gateway, "--json").stdout)
+    assert image.name in report["workspaces_put_aside"]
+    own_gateway.start()
+    assert (own_gateway.data / "workspaces-without-session" / image.name).exists()

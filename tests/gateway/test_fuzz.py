@@ -28,9 +28,11 @@ bearer = "$token"
 [dictionaries]
 sessions = { values = ["$session"] }
 executions = { values = ["$execution"] }
+workspaces = { values = ["fuzzed"] }
 [parameters]
 "path.session_id" = { dictionary = "sessions", probability = 0.8 }
 "path.execution_id" = { dictionary = "executions", probability = 0.8 }
+"path.workspace" = { dictionary = "workspaces", probability = 0.8 }
 "query.follow" = false
 [[operations]]
 include-operation-id = ["delete_session", "stop_session"]
@@ -39,6 +41,13 @@ parameters = { "path.session_id" = "s-none" }
 include-operation-id = ["upload_dataset", "describe_file", "attach_input", "detach_input"]
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", "400", "404", "409", "422"]
+[[operations]]
+include-operation-id = "delete_workspace"
+parameters = { "path.workspace" = "none" }
+[[operations]]
+include-operation-id = ["create_workspace", "update_workspace", "copy_workspace", "restore_workspace"]
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", "400", "404", "409"]
 [[operations]]
 include-operation-id = ["create_session", "run_cell", "update_execution"]
 [operations.checks.positive_data_acceptance]
@@ -71,6 +80,7 @@ def test_no_request_made_from_the_description_finds_a_fault(full: Gateway, tmp_p
         stopped = client.post("/v1/sessions").json()["id"]
         client.post(f"/v1/sessions/{stopped}/stop")
         session = client.post("/v1/sessions").json()["id"]
+        client.post("/v1/workspaces", json={"name": "fuzzed", "disk_mb": 16})
         path = f"/v1/sessions/{session}/executions"
         execution = client.post(path, json={"code": "print('x')\n6 * 7"}).json()["id"]
     settings = tmp_path / "schemathesis.toml"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from interpreter.models import ExecutionError, Limits
-from interpreter.store import Store
+from interpreter.store import Store, WorkspaceRecord
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 
@@ -143,3 +145,25 @@ async def test_everything_is_there_when_the_file_is_opened_again(path, record, e
     assert await store.events("s1", 0) == [event(1)]
     assert await store.received("s1") == 2
     await store.close()
+
+
+async def test_workspaces_come_back_as_they_were_saved_until_they_are_deleted(store):
+    saved = [
+        WorkspaceRecord(
+            id=f"w-{n}",
+            name=f"été {n}",
+            owner="ann",
+            disk_mb=16,
+            disk_enforced_by="filesystem",
+            created_at=NOON,
+            last_used=NOON,
+        )
+        for n in range(3)
+    ]
+    for workspace in saved:
+        await store.save_workspace(workspace)
+    changed = msgspec.structs.replace(saved[1], owner="bob", bytes=5)
+    await store.save_workspace(changed)
+    assert await store.workspaces() == [saved[0], changed, saved[2]]
+    await store.delete_workspace("w-1")
+    assert await store.workspaces() == [saved[0], saved[2]]

@@ -255,6 +255,31 @@ async def test_a_workspace_grows_while_it_is_in_use_or_stays_as_it_was(
     assert fill(path / "bomb") <= most * MEGABYTE
 
 
+async def test_a_workspace_grows_at_rest(workspaces: Workspaces, root: Path) -> None:
+    path = (await workspaces.create("w-1", 16)).path
+    (path / "file").write_bytes(b"x" * MEGABYTE)
+    assert (await workspaces.used("w-1") or 0) >= MEGABYTE
+    assert (await workspaces.rest("w-1") or 0) >= MEGABYTE
+    assert mounts_of(root) == []
+    assert soon(lambda: loop_devices_of(root) == [])
+    assert await workspaces.used("w-1") is None, "which is only known while it is open"
+    assert await workspaces.rest("w-1") is None
+    assert await workspaces.grow("w-1", 64)
+    assert not await workspaces.grow("w-1", 32), "it never shrinks"
+    assert (await workspaces.open("w-1")).path == path
+    assert 48 * MEGABYTE < size(path) <= 64 * MEGABYTE
+    assert (path / "file").read_bytes() == b"x" * MEGABYTE
+
+
+async def test_a_damaged_workspace_stays_as_large_as_it_was(workspaces: Workspaces, root: Path) -> None:
+    await workspaces.create("w-1", 16)
+    await workspaces.rest("w-1")
+    assert soon(lambda: loop_devices_of(root) == [])
+    (root / "w-1.img").write_bytes(bytes(16 * MEGABYTE))
+    assert not await workspaces.grow("w-1", 64)
+    assert (root / "w-1.img").stat().st_size == 16 * MEGABYTE
+
+
 async def test_a_workspace_that_cannot_be_made_leaves_nothing(
     workspaces: Workspaces, root: Path
 ) -> None:
