@@ -74,7 +74,11 @@ async def _cell(watched: Watched, file: Path, writes: int) -> float:
     found: Found | None = await answer if isinstance(answer, asyncio.Future) else answer
     took += time.perf_counter() - start
     assert found is not None
-    assert len(found.files) == min(writes, 2)
+    if writes > 1:
+        # By their times, when events were lost: what was written just before is there too.
+        assert {change.path for change in found.files} >= {"0/0/7.txt", "0/0/8.txt"}
+    else:
+        assert len(found.files) == writes
     return took * 1000
 
 
