@@ -5,7 +5,6 @@ What is fetched is the file as it is when it is fetched: later cells may have ch
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -13,16 +12,16 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 from interpreter.client.call import Call, Nothing
 from interpreter.client.errors import with_hint
-from interpreter.errors import NotFound
+from interpreter.errors import InvalidRequest, NotFound
 from interpreter.models import FileChange
 from interpreter.models.executions import Change
 
 if TYPE_CHECKING:
-    from interpreter.client.async_carrier import AsyncCarrier
     from interpreter.client.carrier import Carrier
 
 PARTIAL = ".part"
 F = TypeVar("F")
+C = TypeVar("C")
 
 
 class ChangedFiles(Mapping[str, F], Generic[F]):
@@ -54,7 +53,9 @@ class ChangedFiles(Mapping[str, F], Generic[F]):
         )
 
 
-class _File:
+class File:
+    """What changed files have in common."""
+
     def __init__(self, change: FileChange) -> None:
         self._change = change
 
@@ -79,56 +80,48 @@ class _File:
     def __repr__(self) -> str:
         return f"{self.path} {self.change}"
 
-    def _call(self) -> Call[None]:
+    def contents(self) -> Call[None]:
+        """The request for them; raises NotFound when there are none."""
         if self._change.url is None:
             what = "was deleted" if self.change == "deleted" else "is not a file with contents"
             raise with_hint(NotFound(f"{self.path} {what}.", "Look at `change` and `size` before."))
         return Call(method="GET", path=self._change.url, answer=Nothing)
 
-    def _target(self, to: str | Path | None) -> Path:
+    def of(self, carrier: C | None) -> C:
+        """Who fetches them."""
+        if carrier is None:
+            raise with_hint(
+                InvalidRequest("This result cannot fetch files.", "Use session.result(event).")
+            )
+        return carrier
+
+    def target(self, to: str | Path | None) -> Path:
+        """Where it is to be saved."""
         name = PurePosixPath(self.path).name
         place = Path(name if to is None else to)
         return place / name if place.is_dir() else place
 
 
-class ChangedFile(_File):
+class ChangedFile(File):
     """A file that a cell created, changed or deleted."""
 
-    def __init__(self, change: FileChange, carrier: Carrier) -> None:
+    def __init__(self, change: FileChange, carrier: Carrier | None) -> None:
         super().__init__(change)
         self._carrier = carrier
 
     def read(self) -> bytes:
-        return b"".join(self._carrier.read(self._call()))
+        return b"".join(self.of(self._carrier).read(self.contents()))
 
     def save(self, to: str | Path | None = None) -> Path:
         """Saves it as `to`, or in the directory `to`; under its own name, here, when not given."""
-        target = self._target(to)
-        with _whole(target) as file:
-            file.writelines(self._carrier.read(self._call()))
-        return target
-
-
-class AsyncChangedFile(_File):
-    """The same, with `await`."""
-
-    def __init__(self, change: FileChange, carrier: AsyncCarrier) -> None:
-        super().__init__(change)
-        self._carrier = carrier
-
-    async def read(self) -> bytes:
-        return b"".join([chunk async for chunk in self._carrier.read(self._call())])
-
-    async def save(self, to: str | Path | None = None) -> Path:
-        target = await asyncio.to_thread(self._target, to)
-        with _whole(target) as file:
-            async for chunk in self._carrier.read(self._call()):
-                await asyncio.to_thread(file.write, chunk)
+        target = self.target(to)
+        with whole(target) as file:
+            file.writelines(self.of(self._carrier).read(self.contents()))
         return target
 
 
 @contextmanager
-def _whole(target: Path) -> Iterator[BinaryIO]:
+def whole(target: Path) -> Iterator[BinaryIO]:
     """A file that is there when all of it is, and not before."""
     partial = target.with_name(target.name + PARTIAL)
     try:
