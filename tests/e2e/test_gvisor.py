@@ -41,6 +41,17 @@ def test_state_and_files_stay(cells: Cells) -> None:
     assert cells.text("int(x.sum()), open('kept.txt').read()") == "(6, 'here')"
 
 
+def test_what_a_cell_changed_is_listed(cells: Cells) -> None:
+    made = cells.run("import os\nos.makedirs('new/deep')\nopen('new/deep/x.csv', 'w').write('a')")
+    assert [(f["path"], f["change"], f["size"]) for f in made["files"]] == [("new/deep/x.csv", "created", 1)]
+    changed = cells.run("open('new/deep/x.csv', 'a').write('b')\nos.rename('new', 'moved')")
+    assert [(f["path"], f["change"]) for f in changed["files"]] == [
+        ("moved/deep/x.csv", "created"),
+        ("new/deep/x.csv", "deleted"),
+    ]
+    assert cells.run("open('moved/deep/x.csv').read()")["files"] == []
+
+
 def test_there_is_no_network(cells: Cells) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
