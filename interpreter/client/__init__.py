@@ -5,7 +5,7 @@
 
 `requests`, `cell_requests`, `backoff`, `follow`, `sse` and `result` decide everything and do no input
 or output. Around them are two thin shells that differ in nothing but `await`: `sync`, `session` and
-`cells`; `aio`, `async_session` and `async_cells`, which are loaded when they are first used.
+`cells`; `aio`, `async_session`, `async_cells` and `async_result`, which are loaded when first used.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from interpreter.client.errors import (
     GatewayUnreachable,
     InputMissing,
 )
-from interpreter.client.result import AsyncResult, Image, Result
+from interpreter.client.result import Image, Result
 from interpreter.client.session import Context, Session
 from interpreter.client.sync import Client
 
 if TYPE_CHECKING:
     from interpreter.client.aio import AsyncClient
+    from interpreter.client.async_result import AsyncResult
     from interpreter.client.async_session import AsyncContext, AsyncSession
 
 __all__ = [
@@ -46,7 +47,12 @@ __all__ = [
 ]
 
 
-_ASYNC = {"AsyncClient": "aio", "AsyncContext": "async_session", "AsyncSession": "async_session"}
+_ASYNC = {
+    "AsyncClient": "aio",
+    "AsyncContext": "async_session",
+    "AsyncResult": "async_result",
+    "AsyncSession": "async_session",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from interpreter.client import cell_requests
 from interpreter.client.async_carrier import AsyncCarrier
+from interpreter.client.async_result import AsyncResult
 from interpreter.client.follow import ExecutionFollow, SessionFollow, fate_unknown, still_running
-from interpreter.client.result import AsyncResult, execution_of
 from interpreter.client.stdin import AsyncAsk, AsyncInput, async_answers
 from interpreter.errors import ExecutionNotFound, InputNotExpected, InterpreterError
 from interpreter.models import Event, EventType, Execution, ExecutionCreate
@@ -142,7 +142,7 @@ class AsyncCells:
 
     def result(self, done: Event) -> AsyncResult:
         """The result that a `done` event carries."""
-        return self._result(execution_of(done))
+        return self._result(AsyncResult.of(done).execution)
 
     def output(self, execution_id: str) -> AsyncGenerator[bytes, None]:
         return self._carrier.read(cell_requests.output(self._session_id, execution_id))

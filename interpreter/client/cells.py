@@ -10,7 +10,7 @@ from pathlib import Path
 from interpreter.client import cell_requests
 from interpreter.client.carrier import Carrier
 from interpreter.client.follow import ExecutionFollow, SessionFollow, fate_unknown, still_running
-from interpreter.client.result import Result, execution_of
+from interpreter.client.result import Result
 from interpreter.client.stdin import Ask, Input, answers
 from interpreter.errors import ExecutionNotFound, InputNotExpected, InterpreterError
 from interpreter.models import Event, EventType, Execution, ExecutionCreate
@@ -147,7 +147,7 @@ class Cells:
 
     def result(self, done: Event) -> Result:
         """The result that a `done` event carries."""
-        return self._result(execution_of(done))
+        return self._result(Result.of(done).execution)
 
     def output(self, execution_id: str) -> Iterator[bytes]:
         """The whole text output of a cell, also where its result was cut."""

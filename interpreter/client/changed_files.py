@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from interpreter.client import local_files
 from interpreter.client.call import Call, Nothing
 from interpreter.client.errors import with_hint
-from interpreter.errors import NotFound
+from interpreter.errors import InvalidRequest, NotFound
 from interpreter.models import FileChange
 from interpreter.models.executions import Change
 
 if TYPE_CHECKING:
-    from interpreter.client.async_carrier import AsyncCarrier
     from interpreter.client.carrier import Carrier
 
 F = TypeVar("F")
+C = TypeVar("C")
 
 
 class ChangedFiles(Mapping[str, F], Generic[F]):
@@ -52,7 +52,9 @@ class ChangedFiles(Mapping[str, F], Generic[F]):
         )
 
 
-class _File:
+class File:
+    """What changed files have in common."""
+
     def __init__(self, change: FileChange) -> None:
         self._change = change
 
@@ -77,46 +79,35 @@ class _File:
     def __repr__(self) -> str:
         return f"{self.path} {self.change}"
 
-    def _call(self) -> Call[None]:
+    def contents(self) -> Call[None]:
+        """The request for them; raises NotFound when there are none."""
         if self._change.url is None:
             what = "was deleted" if self.change == "deleted" else "is not a file with contents"
             raise with_hint(NotFound(f"{self.path} {what}.", "Look at `change` and `size` before."))
         return Call(method="GET", path=self._change.url, answer=Nothing)
 
+    def of(self, carrier: C | None) -> C:
+        """Who fetches them."""
+        if carrier is None:
+            raise with_hint(
+                InvalidRequest("This result cannot fetch files.", "Use session.result(event).")
+            )
+        return carrier
 
-class ChangedFile(_File):
+
+class ChangedFile(File):
     """A file that a cell created, changed or deleted."""
 
-    def __init__(self, change: FileChange, carrier: Carrier) -> None:
+    def __init__(self, change: FileChange, carrier: Carrier | None) -> None:
         super().__init__(change)
         self._carrier = carrier
 
     def read(self) -> bytes:
-        return b"".join(self._carrier.read(self._call()))
+        return b"".join(self.of(self._carrier).read(self.contents()))
 
     def save(self, to: str | Path | None = None) -> Path:
         """Saves it as `to`, or in the directory `to`; under its own name, here, when not given."""
         target = local_files.name_here(self.path, to)
         with local_files.replacing(target) as file:
-            file.writelines(self._carrier.read(self._call()))
-        return target
-
-
-class AsyncChangedFile(_File):
-    """The same, with `await`."""
-
-    def __init__(self, change: FileChange, carrier: AsyncCarrier) -> None:
-        super().__init__(change)
-        self._carrier = carrier
-
-    async def read(self) -> bytes:
-        return b"".join([chunk async for chunk in self._carrier.read(self._call())])
-
-    async def save(self, to: str | Path | None = None) -> Path:
-        import asyncio  # takes a while, and most programs do without
-
-        target = local_files.name_here(self.path, to)
-        with local_files.replacing(target) as file:
-            async for chunk in self._carrier.read(self._call()):
-                await asyncio.to_thread(file.write, chunk)
+            file.writelines(self.of(self._carrier).read(self.contents()))
         return target

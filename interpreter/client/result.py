@@ -2,7 +2,7 @@
 
 A `Result` is a view of the execution that the gateway answered. The notebook outputs are all in
 `outputs`; the other properties pick from them. A cell that failed is a result too, with `error`
-set; `raise_for_error` makes an exception of it. `AsyncResult` differs in how its files are read.
+set; `raise_for_error` makes an exception of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from interpreter.client.changed_files import AsyncChangedFile, ChangedFile, ChangedFiles
+from interpreter.client.changed_files import ChangedFile, ChangedFiles
 from interpreter.client.errors import CellError
 from interpreter.models import (
     Event,
@@ -30,7 +30,6 @@ from interpreter.models import (
 )
 
 if TYPE_CHECKING:
-    from interpreter.client.async_carrier import AsyncCarrier
     from interpreter.client.carrier import Carrier
 
 SUFFIXES = {
@@ -85,6 +84,11 @@ class Outcome:
     """What results have in common."""
 
     execution: Execution
+
+    @classmethod
+    def of(cls, done: Event) -> Self:
+        """What a `done` event carries. `session.result(done)` can fetch its files, too."""
+        return cls(msgspec.convert(done.data["execution"], Execution))
 
     @property
     def id(self) -> str:
@@ -199,27 +203,11 @@ class Outcome:
 class Result(Outcome):
     """One cell, finished or (from `submit`) on its way."""
 
-    carrier: Carrier = field(repr=False, compare=False)
+    carrier: Carrier | None = field(default=None, repr=False, compare=False)
+    """Fetches its files."""
 
     @property
     def files(self) -> ChangedFiles[ChangedFile]:
         """What the cell created, changed and deleted, by path."""
         made = partial(ChangedFile, carrier=self.carrier)
         return ChangedFiles(self.execution.files, self.execution.files_left_out, made)
-
-
-@dataclass(frozen=True)
-class AsyncResult(Outcome):
-    """The same, for programs that await."""
-
-    carrier: AsyncCarrier = field(repr=False, compare=False)
-
-    @property
-    def files(self) -> ChangedFiles[AsyncChangedFile]:
-        made = partial(AsyncChangedFile, carrier=self.carrier)
-        return ChangedFiles(self.execution.files, self.execution.files_left_out, made)
-
-
-def execution_of(done: Event) -> Execution:
-    """The execution that a `done` event carries."""
-    return msgspec.convert(done.data["execution"], Execution)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from interpreter import AsyncClient, Client
-from interpreter.errors import NotFound, SessionNotFound
+from interpreter import AsyncClient, Client, Event, EventType, Result
+from interpreter.errors import InvalidRequest, NotFound, SessionNotFound
 
 from .fake_gateway import Step, answer, error, execution, fake_gateway, session, stream
 
@@ -84,6 +84,16 @@ def test_a_file_that_cannot_be_had_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(Exception, match="broke"):
             files["a b.csv"].save(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_result_of_an_event_knows_its_files_and_a_session_fetches_them() -> None:
+    done = Event(
+        seq=1, type=EventType.done, execution_id="e-1", data={"execution": execution(files=FILES)}
+    )
+    with pytest.raises(InvalidRequest, match="cannot fetch"):
+        Result.of(done).files["a b.csv"].read()
+    with fake_gateway(answer(session()), bytes_of(b"1")) as gateway, Client(gateway.url, "t") as client:
+        assert client.session("s-1").result(done).files["a b.csv"].read() == b"1"
 
 
 async def test_async_results_have_the_same(tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def result(*outputs: Output, **more: Any) -> Result:
     import msgspec
 
-    made = msgspec.convert(execution(outputs=list(outputs), **more), Execution)
-    return Result(made, None)  # type: ignore[arg-type]
+    return Result(msgspec.convert(execution(outputs=list(outputs), **more), Execution))
 
 
 def shown(**bundle: Any) -> Output:

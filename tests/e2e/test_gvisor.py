@@ -57,6 +57,19 @@ def test_inputs_are_seen_and_cannot_be_changed(guarded: Gateway, cells: Cells) -
         assert cells.text("os.listdir('/data/input')") == "[]"
 
 
+def test_what_a_cell_changed_is_listed(cells: Cells) -> None:
+    made = cells.run("import os\nos.makedirs('new/deep')\nopen('new/deep/x.csv', 'w').write('a')")
+    assert [(f["path"], f["change"], f["size"]) for f in made["files"]] == [
+        ("new/deep/x.csv", "created", 1)
+    ]
+    changed = cells.run("open('new/deep/x.csv', 'a').write('b')\nos.rename('new', 'moved')")
+    assert [(f["path"], f["change"]) for f in changed["files"]] == [
+        ("moved/deep/x.csv", "created"),
+        ("new/deep/x.csv", "deleted"),
+    ]
+    assert cells.run("open('moved/deep/x.csv').read()")["files"] == []
+
+
 def test_there_is_no_network(cells: Cells) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -48,7 +48,9 @@ def test_files_are_kept_in_a_volume_as_long_as_the_session(
         session = new_session(client)
         id = session["id"]
         assert session["disk_enforced_by"] == "nothing"
-        assert run(client, id, "open('kept', 'w').write('x'); import os; os.getuid()")["text"] == "1000"
+        result = run(client, id, "open('kept', 'w').write('x'); import os; os.getuid()")
+        assert result["text"] == "1000"
+        assert result["files"] is None, "nobody here sees them"
         assert client.get(f"/v1/sessions/{id}").json()["usage"]["memory_bytes"] > 0
         owner = (gateway.data / "owner").read_text()
         assert volumes(elsewhere)[id]["Labels"]["org.interpreter.owner"] == owner

@@ -189,7 +189,8 @@ class Tree:
                 if unwatch:
                     inotify.unwatch(self._queue, node.number)
         self._room.give_back(len(self.own))
-        self.own.clear()
+        for known in (self.own, self._adrift, self._doubtful, self._unsure):
+            known.clear()
         self.lately.clear()
         self.recordings.clear()
         self.root = None
@@ -310,8 +311,8 @@ class Tree:
         if parent is not None and len(parent.lineage()) > DEEPEST:
             raise GivenUp(f"it is deeper than {DEEPEST} directories")
         self._check_time()
-        self._room.take()
         node = Node(self, self._watch(fd), os.fstat(fd).st_ino, name)
+        self._room.take()
         self.own.add(node)
         self._nodes[node.number] = node
         for recording in self.recordings:
