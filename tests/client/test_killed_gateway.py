@@ -17,7 +17,6 @@ import httpx
 import pytest
 
 from interpreter import AsyncClient, Client, Result, Session
-from interpreter.client.result import execution_of
 from tests.conftest import Gateway, only
 
 pytestmark = only("embedded")
@@ -56,9 +55,7 @@ def by_run(session: Session) -> Result:
 
 
 def by_stream(session: Session) -> Result:
-    *_, done = session.stream(WAITS, timeout=60)
-    assert done.execution_id is not None
-    return session.execution(done.execution_id)
+    return Result.of(list(session.stream(WAITS, timeout=60))[-1])
 
 
 def by_submit(session: Session) -> Result:
@@ -123,7 +120,7 @@ def test_every_cell_runs_once_however_often_the_gateway_is_killed(
         if sent % 2:
             assert session.run(code).text == f"{sent}\n"
         else:
-            assert execution_of(list(session.stream(code))[-1]).text == f"{sent}\n"
+            assert Result.of(list(session.stream(code))[-1]).text == f"{sent}\n"
         sent += 1
     killer.join()
     ran = (workspace(own_gateway, session.id) / "ran").read_text().split()
