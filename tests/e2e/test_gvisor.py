@@ -43,7 +43,9 @@ def test_state_and_files_stay(cells: Cells) -> None:
 
 def test_what_a_cell_changed_is_listed(cells: Cells) -> None:
     made = cells.run("import os\nos.makedirs('new/deep')\nopen('new/deep/x.csv', 'w').write('a')")
-    assert [(f["path"], f["change"], f["size"]) for f in made["files"]] == [("new/deep/x.csv", "created", 1)]
+    assert [(f["path"], f["change"], f["size"]) for f in made["files"]] == [
+        ("new/deep/x.csv", "created", 1)
+    ]
     changed = cells.run("open('new/deep/x.csv', 'a').write('b')\nos.rename('new', 'moved')")
     assert [(f["path"], f["change"]) for f in changed["files"]] == [
         ("moved/deep/x.csv", "created"),
