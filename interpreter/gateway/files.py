@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from interpreter.errors import (
+    CannotDescribe,
     FileChanged,
     FileConflict,
     FileNotFound,
@@ -27,7 +28,9 @@ from interpreter.gateway import file_headers, uploads
 from interpreter.gateway.downloads import send_archive, send_file
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.operation import Operation
+from interpreter.models.descriptions import Description
 from interpreter.models.files import Directory, FileEntry, FileMove
+from interpreter.orchestrator.describe import describe
 from interpreter.workspace import OpenFile, Tree
 from interpreter.workspace.archive import MIME_TYPES, Format
 from interpreter.workspace.paths import checked, joined, split
@@ -48,6 +51,13 @@ class Get(Struct, forbid_unknown_fields=True):
     """For a browser to show, instead of to save."""
 
 
+class Read(Get, forbid_unknown_fields=True):
+    """How a file or directory is to be sent, or whether only the table in it is to be described."""
+
+    describe: bool | Literal[""] = False
+    """Columns, types, rows and a sample of a CSV, Parquet, Excel or JSON file, told by the sandbox."""
+
+
 class Delete(Struct, forbid_unknown_fields=True):
     """Whether a directory goes with everything in it."""
 
@@ -55,7 +65,14 @@ class Delete(Struct, forbid_unknown_fields=True):
 
 
 async def read_file(call: ApiHandler) -> Any:
-    query = call.query(Get)
+    query = call.query(Read)
+    if query.describe is not False:
+        session = call.orchestrator.get(call.path["session_id"])
+        return await describe(session, checked(call.path["path"]))
+    return await _read(call, query)
+
+
+async def _read(call: ApiHandler, query: Get) -> Any:
     files = call.orchestrator.files
     given = call.path.get("path", "")
     path = checked(given)
@@ -120,7 +137,7 @@ def _guard(call: ApiHandler, mime_type: str, kind: str, name: str) -> None:
 
 
 async def list_files(call: ApiHandler) -> Any:
-    return await read_file(call)
+    return await _read(call, call.query(Get))
 
 
 async def write_file(call: ApiHandler) -> Any:
@@ -198,17 +215,17 @@ OPERATIONS = [
     Operation(
         "GET",
         ONE,
-        "Read a file, list a directory, or get either as an archive",
+        "Read a file, list a directory, get either as an archive, or have a table described",
         read_file,
-        query=Get,
-        answers={200: Directory, 206: None, 304: None},
+        query=Read,
+        answers={200: (Directory, Description), 206: None, 304: None},
         binary=True,
         headers={
             "Range": "Which part: 'bytes=0-99', 'bytes=100-', 'bytes=-100'.",
             "If-Range": "The whole file instead, unless it has this ETag.",
             "If-None-Match": "The ETag of the file that is known already.",
         },
-        errors=READ_ALL,
+        errors=(*READ_ALL, CannotDescribe),
     ),
     Operation(
         "PUT",

@@ -29,7 +29,9 @@ def refusal(answer: httpx.Response) -> tuple[int, str, str]:
     return answer.status_code, error["code"], error["message"]
 
 
-def test_files_of_the_workspace_are_described(run: Run, describe: Any) -> None:
+def test_files_of_the_workspace_are_described(
+    http: httpx.Client, session: str, run: Run, describe: Any
+) -> None:
     run(
         "import pandas as pd, os\nos.mkdir('sub')\n"
         "df = pd.DataFrame({'id': range(5000), 'price': 1.5, 'city': ['Köln', None] * 2500})\n"
@@ -49,6 +51,8 @@ def test_files_of_the_workspace_are_described(run: Run, describe: Any) -> None:
         assert table["columns"] == columns
         assert (table["format"], table["rows"], table["rows_exact"]) == (format, 5000, True)
         assert table["sample"][0] == ["0", "1.5", "Köln"]
+    for asked in ("describe", "describe=true"):
+        assert http.get(f"/v1/sessions/{session}/files/t.jsonl?{asked}").json() == table
 
 
 def test_inputs_are_described(http: httpx.Client, session: str, describe: Any) -> None:
