@@ -151,7 +151,7 @@ class Orchestrator:
 
     async def create(self, request: SessionCreate) -> LiveSession:
         """A session; without `wait` one that is still being created."""
-        self._check_open()
+        self.check_open()
         limits = policy.session_limits(self._config, request.limits)
         workspace = None if request.workspace is None else self.named.find(request.workspace)
         if workspace is not None:
@@ -398,7 +398,7 @@ class Orchestrator:
 
     async def start_session(self, session_id: str) -> LiveSession:
         """Brings a session back that was stopped or failed."""
-        self._check_open()
+        self.check_open()
         session = self.get(session_id)
         session.check_here()
         if session.state in states.WITH_SANDBOX:
@@ -461,7 +461,8 @@ class Orchestrator:
         records = (session.record for session in self._sessions.values())
         return sum(r.limits.disk_mb for r in records if r.owner == owner and r.owns_workspace)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raises an error if nothing new is taken."""
         if self.draining:
             raise ShuttingDown("The gateway is about to stop.")
         self._store.condition.check()
