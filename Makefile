@@ -22,6 +22,7 @@ check: $(VENV)/.test-installed
 	$(BIN)/mypy
 
 bench: $(VENV)/.test-installed
+	sh benchmarks/packages
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m benchmarks
 

@@ -16,7 +16,10 @@ from rich.console import Console
 from benchmarks import machine, table
 from benchmarks.figures import Figure
 
-NAMES = ("cell", "create", "stdout", "many", "containers", "warm", "crowd", "layers", "cpu", "link")
+NAMES = (
+    *("cell", "create", "stdout", "many", "containers", "warm", "crowd", "files", "changes"),
+    *("layers", "cpu", "link"),
+)
 RESULTS = Path(__file__).parent / "results"
 
 

@@ -34,6 +34,7 @@ class Shown:
         self.done: str | None = None
         """The status it ended with."""
         self.done_outputs = ""
+        self.files: list[Any] = []
 
     def take(self, id: str, type: str, data: dict[str, Any]) -> None:
         if self.done is None:
@@ -47,8 +48,12 @@ class Shown:
             self._change(id, execution["status"])
             self.done = execution["status"]
             self.done_outputs = digest(execution["outputs"])
+            if self.files != (execution["files"] or []):
+                raise Violation(f"{id}: the events before `done` tell of other files than it has")
             if self.done_outputs != self.outputs:
                 raise Violation(f"{id}: the events before `done` fold to other outputs than it has")
+        elif type == "files":
+            self.files = data["files"]
         elif type in OUTPUTS and self.fold is not None:
             self.fold.apply(EventType(type), data)
 

@@ -10,7 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interpreter.client import AsyncClient, AsyncSession, CellError, Client, Image, Result, Session
+    from interpreter.client import (
+        AsyncClient,
+        AsyncResult,
+        AsyncSession,
+        CellError,
+        Client,
+        Image,
+        Result,
+        Session,
+    )
     from interpreter.errors import InterpreterError
     from interpreter.models import Event, EventType
 
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "AsyncResult",
     "AsyncSession",
     "CellError",
     "Client",

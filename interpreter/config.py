@@ -122,6 +122,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The most a session may ask for."""
     on_idle: OnIdle = "pause"
     """What happens to a session that nobody used for its `idle_seconds`, unless it says else."""
+    datasets_mb: Annotated[int, Meta(ge=1)] = 20_000
+    """What all datasets together may take of the disk, in MB as limits count them."""
     owner_disk_mb: Annotated[int, Meta(ge=0)] = 0
     """What all workspaces and sessions of one owner may hold together; 0 is no limit."""
     max_sessions: Annotated[int, Meta(ge=1)] = 64

@@ -41,11 +41,25 @@ class InvalidJson(InvalidRequest):
     hint = "Send a JSON object with Content-Type: application/json."
 
 
+class InvalidPath(InvalidRequest):
+    """A path that names no place in a workspace, or leads out of it."""
+
+    code = "invalid_path"
+    hint = "Paths are relative to the workspace, in UTF-8, without '..'."
+
+
+class WrongDigest(InvalidRequest):
+    """What arrived is not what its checksum says, or the checksum cannot be read; nothing was stored."""
+
+    code = "wrong_digest"
+    hint = "Send it again, with 'Content-Digest: sha-256=:BASE64:' or 'Digest: sha-256=BASE64'."
+
+
 class InvalidArchive(InvalidRequest):
     """An archive that cannot be unpacked, or should not be."""
 
     code = "invalid_archive"
-    hint = "Send a gzipped tar file with plain files, folders and links in it."
+    hint = "Send a zip or a (gzipped) tar file with plain files and folders in it."
 
 
 class Unauthorized(InterpreterError):
@@ -62,6 +76,14 @@ class ForbiddenHost(InterpreterError):
     code = "forbidden_host"
     status = 403
     hint = "Use the address the gateway printed when it started."
+
+
+class FileRefused(InterpreterError):
+    """A file that the gateway's user may not read or change."""
+
+    code = "file_refused"
+    status = 403
+    hint = "Change its permissions from a cell."
 
 
 class NotFound(InterpreterError):
@@ -98,6 +120,20 @@ class ProcessNotFound(NotFound):
 
     code = "process_not_found"
     hint = "GET /v1/sessions/{id}/processes lists the processes of a session."
+
+
+class DatasetNotFound(NotFound):
+    """There is no dataset of this name, or the session does not have it."""
+
+    code = "dataset_not_found"
+    hint = "GET /v1/datasets lists the datasets, and a session's `inputs` those that it has."
+
+
+class FileNotFound(NotFound):
+    """The workspace has no such file or directory."""
+
+    code = "file_not_found"
+    hint = "GET /v1/sessions/{id}/files lists the files of a session."
 
 
 class WorkspaceNotFound(NotFound):
@@ -159,11 +195,25 @@ class ExecutionsUsedUp(WrongState):
     hint = "Raise limits.executions of the session, or create a new one."
 
 
+class InputsUnavailable(WrongState):
+    """Sessions here cannot be given files to read."""
+
+    code = "inputs_unavailable"
+    hint = "'interpreter serve' says how sessions are isolated; with bubblewrap or Docker it works."
+
+
 class KeyReused(WrongState):
     """An Idempotency-Key that another cell of this session has."""
 
     code = "key_reused"
     hint = "Send a new key with every new cell, and the same one only to send a cell again."
+
+
+class FileConflict(WrongState):
+    """Something is in the way, or is not the kind of file that this can be done with."""
+
+    code = "file_conflict"
+    hint = "List the directory to see what is there."
 
 
 class WorkspaceExists(WrongState):
@@ -184,7 +234,15 @@ class FilesUnreachable(WrongState):
     """The workspaces are where the gateway does not see them."""
 
     code = "files_unreachable"
-    hint = "Read and write the files with cells."
+    hint = "Read and write the files with cells; docs/files.md says where this is so."
+
+
+class FileChanged(InterpreterError):
+    """If-Match or If-None-Match does not hold; nothing was changed."""
+
+    code = "file_changed"
+    status = 412
+    hint = "Read the file again: its ETag says which one is there."
 
 
 class RequestTooLarge(InterpreterError):
@@ -200,6 +258,36 @@ class CodeTooLong(RequestTooLarge):
 
     code = "code_too_long"
     hint = "Write long data to a file instead of into the cell."
+
+
+class FileTooLarge(RequestTooLarge):
+    """A file larger than the session's files may be."""
+
+    code = "file_too_large"
+    hint = "Raise limits.file_mb of the session."
+
+
+class TooManyFiles(RequestTooLarge):
+    """More files than one request may take up or give out."""
+
+    code = "too_many_files"
+    hint = "Do it in parts, directory by directory."
+
+
+class RangeNotSatisfiable(InterpreterError):
+    """The Range begins after the end of the file."""
+
+    code = "range_not_satisfiable"
+    status = 416
+    hint = "Content-Range says how large the file is."
+
+
+class CannotDescribe(InterpreterError):
+    """A file that no table can be made out in, within the time and memory there is for it."""
+
+    code = "cannot_describe"
+    status = 422
+    hint = "CSV, Parquet, Excel and JSON (an array, or lines) can be described."
 
 
 class LimitTooHigh(InterpreterError):
@@ -273,7 +361,15 @@ class NoSpaceLeft(InterpreterError):
 
     code = "no_space_left"
     status = 507
-    hint = "Ask for a larger disk_mb, or send less."
+    hint = "Delete files of the session, or raise its limits.disk_mb."
+
+
+class DatasetsFull(InterpreterError):
+    """There is no room for so many or such large datasets."""
+
+    code = "datasets_full"
+    status = 507
+    hint = "Delete datasets, detach them from sessions, or have the operator raise datasets_mb."
 
 
 class OwnerDiskFull(InterpreterError):

@@ -34,14 +34,16 @@ def test_a_gateway_and_its_sessions_leave_nothing(own_gateway: Gateway) -> None:
     own_gateway.start()
     ids = []
     with own_gateway.client() as client:
+        client.put("/v1/datasets/d", content=b"x")
         for _ in range(3):
-            id = client.post("/v1/sessions").json()["id"]
+            id = client.post("/v1/sessions", json={"inputs": ["d"]}).json()["id"]
             ids.append(id)
             code = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)"
             client.post(f"/v1/sessions/{id}/executions", json={"code": code})
         assert len(loop_devices_of(own_gateway.data)) >= 3
         for id in ids:
             client.delete(f"/v1/sessions/{id}")
+        client.delete("/v1/datasets/d")
         assert client.get("/v1/sessions").json()["sessions"] == []
     assert groups_of(ids) == []
     left = [*mounts_of(own_gateway.data), *map(str, (own_gateway.data / "workspaces").iterdir())]
@@ -52,6 +54,8 @@ def test_a_gateway_and_its_sessions_leave_nothing(own_gateway: Gateway) -> None:
     assert processes_of(own_gateway.data) == []
     assert [p.name for p in (own_gateway.data / "workspaces").iterdir()] == []
     assert [p.name for p in (own_gateway.data / "run").iterdir()] == []
+    assert [p.name for p in (own_gateway.data / "inputs").iterdir()] == []
+    assert [p.name for p in (own_gateway.data / "datasets" / "versions").iterdir()] == []
     assert mounts_of(own_gateway.data) == []
     assert soon(lambda: loop_devices_of(own_gateway.data) == [])
     new = {path.name for path in Path("/tmp").iterdir()} - before

@@ -9,11 +9,13 @@ import typer
 
 from interpreter.cli.options import (
     BaseImage,
+    Dataset,
     DiskMb,
     Env,
     ImageName,
     Images,
     InContext,
+    Inputs,
     InWorkspace,
     Isolation,
     Joined,
@@ -22,6 +24,7 @@ from interpreter.cli.options import (
     Name,
     Owner,
     ReadOnly,
+    Recursive,
     Runtime,
     Settings,
     Several,
@@ -41,6 +44,8 @@ app = typer.Typer(
 )
 sessions_app = typer.Typer()
 app.add_typer(sessions_app, name="sessions", invoke_without_command=True)
+datasets_app = typer.Typer()
+app.add_typer(datasets_app, name="datasets", invoke_without_command=True)
 workspaces_app = typer.Typer()
 app.add_typer(workspaces_app, name="workspaces", invoke_without_command=True)
 images_app = typer.Typer(
@@ -93,6 +98,7 @@ def run(
     name: Name = None,
     environment: Env = None,
     env: Variables = None,
+    input: Inputs = None,
     workspace: InWorkspace = None,
     read_only: ReadOnly = False,
     context: InContext = "default",
@@ -118,6 +124,7 @@ def run(
             name=name,
             environment=environment,
             env=env,
+            inputs=input,
             workspace=workspace,
             read_only=read_only,
             context=context,
@@ -135,6 +142,7 @@ def repl(
     name: Name = None,
     environment: Env = None,
     env: Variables = None,
+    input: Inputs = None,
     workspace: InWorkspace = None,
     read_only: ReadOnly = False,
     context: InContext = "default",
@@ -151,6 +159,7 @@ def repl(
             name=name,
             environment=environment,
             env=env,
+            inputs=input,
             workspace=workspace,
             read_only=read_only,
             context=context,
@@ -174,6 +183,74 @@ def sessions(
         from interpreter.cli.sessions import show
 
         show(state and state.value, name, label, json)
+
+
+@datasets_app.callback()
+def datasets(context: typer.Context, json: Json = False) -> None:
+    """List the datasets that sessions can be given to read, add one, or delete some."""
+    if context.invoked_subcommand is None:
+        from interpreter.cli.datasets import show
+
+        show(json)
+
+
+@datasets_app.command("add")
+def add_dataset(
+    name: Dataset,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, or a folder.", exists=True)],
+    unpack: Annotated[bool, typer.Option("--unpack", help="Unpack a zip or tar file.")] = False,
+    json: Json = False,
+) -> None:
+    """Upload a file or a folder. Sessions see it at /data/input/NAME."""
+    from interpreter.cli.datasets import add as command
+
+    command(name, path, unpack, json)
+
+
+@datasets_app.command("show")
+def show_dataset(name: Dataset, json: Json = False) -> None:
+    """List the files of a dataset."""
+    from interpreter.cli.datasets import files as command
+
+    command(name, json)
+
+
+@datasets_app.command("rm")
+def remove_datasets(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of datasets.")],
+) -> None:
+    """Delete datasets. Sessions that have them keep them."""
+    from interpreter.cli.datasets import remove as command
+
+    raise typer.Exit(command(names))
+
+
+@app.command()
+def attach(session: Which, dataset: Dataset) -> None:
+    """Have a session see a dataset, as it is now, at /data/input."""
+    from interpreter.cli import lifecycle
+
+    raise typer.Exit(lifecycle.each([session], lambda s: lifecycle.attach(s, dataset)))
+
+
+@app.command()
+def detach(session: Which, dataset: Dataset) -> None:
+    """Take a dataset away from a session."""
+    from interpreter.cli import lifecycle
+
+    raise typer.Exit(lifecycle.each([session], lambda s: lifecycle.detach(s, dataset)))
+
+
+@app.command()
+def describe(
+    session: Which,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="In the workspace, or below /data/input.")],
+    json: Json = False,
+) -> None:
+    """Describe the table in a file: columns, types, rows and a sample."""
+    from interpreter.cli.describe import describe as command
+
+    command(session, path, json)
 
 
 @app.command()
@@ -278,6 +355,40 @@ def ps(
     from interpreter.cli.processes import ps as command
 
     command(session, end_orphans, json)
+
+
+@app.command()
+def cp(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="FILE, or SESSION:PATH.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="SESSION:PATH, or FILE.")],
+    recursive: Recursive = False,
+) -> None:
+    """Copy files into a session, out of one, or within one."""
+    from interpreter.cli.files import cp as command
+
+    raise typer.Exit(command(source, target, recursive))
+
+
+@app.command()
+def ls(
+    place: Annotated[str, typer.Argument(metavar="SESSION[:PATH]", help="What to look into.")],
+    json: Json = False,
+) -> None:
+    """List the files of a session."""
+    from interpreter.cli.files import ls as command
+
+    command(place, json)
+
+
+@app.command()
+def rm(
+    places: Annotated[list[str], typer.Argument(metavar="SESSION:PATH…", help="What to delete.")],
+    recursive: Recursive = False,
+) -> None:
+    """Delete files of a session."""
+    from interpreter.cli.files import rm as command
+
+    raise typer.Exit(command(places, recursive))
 
 
 @workspaces_app.callback()

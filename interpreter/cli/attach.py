@@ -35,10 +35,11 @@ def open_session(
     name: str | None,
     environment: str | None,
     env: Sequence[str] | None = None,
+    inputs: Sequence[str] | None = None,
     workspace: str | None = None,
     read_only: bool = False,
 ) -> Session:
-    """The session that was named, or a new one that is kept."""
+    """The session that was named, or a new one that is kept. Either sees these datasets."""
     variables = read_pairs(env, "--env")
     if read_only and workspace is None:
         raise typer.BadParameter("Only a named workspace can be read-only.", param_hint="--read-only")
@@ -48,6 +49,7 @@ def open_session(
                 name=name,
                 environment=environment,
                 env=variables,
+                inputs=inputs,
                 workspace=workspace,
                 workspace_read_only=read_only,
             )
@@ -59,4 +61,6 @@ def open_session(
     if session.info.state is SessionState.creating:
         with Spinner(sys.stderr, "the session is being created"):
             session.resume()
+    for dataset in inputs or ():
+        session.attach(dataset)
     return session

@@ -52,7 +52,7 @@ class CellRunner:
                     self._show(event)
                 if self._screen is not None:
                     spinner.keep_line(self._screen.cursor_in_line)
-        return Result.of(event)
+        return self._session.result(event)
 
     def _show(self, event: Event) -> None:
         if event.type is EventType.input_request:

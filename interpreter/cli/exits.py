@@ -9,6 +9,7 @@ import sys
 from interpreter.errors import (
     ContextNotFound,
     ExecutionNotFound,
+    FileNotFound,
     InterpreterError,
     SessionNotFound,
     TooManySessions,
@@ -41,6 +42,7 @@ _HINTS: dict[type[InterpreterError], str] = {
     Unauthorized: "Set INTERPRETER_TOKEN to the token that the gateway printed when it started.",
     SessionNotFound: "'interpreter sessions' lists the sessions there are.",
     ExecutionNotFound: "'interpreter logs SESSION' shows what a session has run.",
+    FileNotFound: "'interpreter ls SESSION' lists the files of a session.",
     WorkspaceNotFound: "'interpreter workspaces' lists those there are; 'workspaces create' makes one.",
     WorkspaceInUse: "Stop that session with 'interpreter stop SESSION', or use --read-only.",
     ContextNotFound: "'interpreter contexts SESSION' lists the contexts there are.",
@@ -59,7 +61,8 @@ def report(error: InterpreterError) -> Exit:
 def _hint(error: InterpreterError) -> str:
     if isinstance(error, TooManySessions) and error.retry_after is not None:
         return f"Try again in {error.retry_after:g} s, or make room: 'interpreter stop SESSION'."
-    return _HINTS.get(type(error), _START.sub(r"'interpreter start \1'", error.hint))
+    hint = error.hint.replace("'?recursive=true'", "'-r'")
+    return _HINTS.get(type(error), _START.sub(r"'interpreter start \1'", hint))
 
 
 def complain(message: str, hint: str = "") -> None:

@@ -1,4 +1,4 @@
-"""`interpreter pause`, `resume`, `stop`, `start`, `delete`, `interrupt` and `restart`.
+"""`interpreter pause`, `resume`, `stop`, `start`, `delete`, `interrupt`, `restart`, `attach`, `detach`.
 
 Those that take several sessions do what they can, and say of which they could not.
 """
@@ -49,6 +49,16 @@ def interrupt(session: Session, context: str) -> str:
 def restart(session: Session, context: str) -> str:
     session.restart(context)
     return f"restarted {session.id}: what was in memory is gone, files stay"
+
+
+def attach(session: Session, dataset: str) -> str:
+    session.attach(dataset)
+    return f"attached {dataset} to {session.id}: it is at /data/input/{dataset}"
+
+
+def detach(session: Session, dataset: str) -> str:
+    session.detach(dataset)
+    return f"detached {dataset} from {session.id}"
 
 
 def each(wanted: Sequence[str], do: Callable[[Session], str]) -> Exit:

@@ -10,6 +10,7 @@ import typer
 
 Which = Annotated[str, typer.Argument(metavar="SESSION", help="Id, beginning of an id, or name.")]
 Several = Annotated[list[str], typer.Argument(metavar="SESSION…", help="Ids, beginnings or names.")]
+Dataset = Annotated[str, typer.Argument(metavar="DATASET", help="Name of the dataset.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Joined = Annotated[
     str | None,
@@ -20,6 +21,10 @@ Env = Annotated[str | None, typer.Option("--environment", "-e", help="Environmen
 Variables = Annotated[
     list[str] | None,
     typer.Option("--env", metavar="K=V", help="A variable for the new session; may be repeated."),
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option("--input", metavar="DATASET", help="A dataset to see; may be repeated."),
 ]
 InWorkspace = Annotated[
     str | None,
@@ -40,6 +45,9 @@ Images = Annotated[Path, typer.Option(metavar="DIR", help="Where images are save
 ImageName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one; all if not given.")]
 BaseImage = Annotated[
     str, typer.Option(metavar="auto|debian|IMAGE", help="What to build on; see docs/images.md.")
+]
+Recursive = Annotated[
+    bool, typer.Option("--recursive", "-r", help="Directories, with everything in them.")
 ]
 Timeout = Annotated[float | None, typer.Option(metavar="SECONDS", help="Longest time a cell may run.")]
 Settings = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="interpreter.toml")]

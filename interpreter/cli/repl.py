@@ -32,6 +32,7 @@ def repl(
     name: str | None,
     environment: str | None,
     env: Sequence[str] | None,
+    inputs: Sequence[str] | None,
     workspace: str | None,
     read_only: bool,
     context: str,
@@ -42,7 +43,7 @@ def repl(
     if not sys.stdin.isatty():
         raise typer.BadParameter("repl needs a terminal; 'interpreter run -' reads code from a pipe.")
     with Client() as client:
-        session = open_session(client, joined, name, environment, env, workspace, read_only)
+        session = open_session(client, joined, name, environment, env, inputs, workspace, read_only)
         kept = keep or joined is not None
         info = session.info
         print(f"session {session.id}, {info.environment}, isolation: {info.isolation}")

@@ -37,6 +37,7 @@ def run(
     name: str | None,
     environment: str | None,
     env: Sequence[str] | None,
+    inputs: Sequence[str] | None,
     workspace: str | None,
     read_only: bool,
     context: str,
@@ -47,7 +48,7 @@ def run(
 ) -> int:
     screen = None if json else Screen(sys.stdout, sys.stderr, ImageFolder(images))
     with Client() as client:
-        session = open_session(client, joined, name, environment, env, workspace, read_only)
+        session = open_session(client, joined, name, environment, env, inputs, workspace, read_only)
         if joined is None and not delete:
             print(f"session {session.id} (keep using it: --session {session.id})", file=sys.stderr)
         try:

@@ -2,7 +2,7 @@
 
 What the cell prints goes where it printed it, as it comes. Results are shown as text, errors as a
 traceback on stderr, with the kernel's colours on a terminal; pictures are saved and named; what is
-about to end is warned of on stderr.
+about to end is warned of on stderr, and on a terminal the files that a cell changed are named there.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from interpreter.models import Event, EventType
 RED, GREEN, YELLOW, CYAN, DIM = "31", "32", "33", "36", "2"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _TERMINAL = -1
+MOST_FILES = 20
+"""Changed files that are named."""
 _READABLE = ("text/plain", "text/markdown", "text/latex")
 
 
@@ -42,6 +44,8 @@ class Screen:
                 self._show_bundle(data)
             case EventType.error:
                 self._show_error(data)
+            case EventType.files:
+                self._show_files(data)
             case EventType.warning:
                 self.line(self.err, self.paint(self.err, YELLOW, f"warning: {data['message']}"))
 
@@ -93,6 +97,18 @@ class Screen:
         text = "\n".join(data["traceback"]) or f"{data['ename']}: {data['evalue']}"
         self.line(self.err, text if self._colourful(self.err) else _COLOURS.sub("", text))
 
+    def _show_files(self, data: Mapping[str, Any]) -> None:
+        """Only for a person: what the cell changed is no output of it."""
+        if not self.err.isatty():
+            return
+        for file in data["files"][:MOST_FILES]:
+            size = "" if file["size"] is None else f" ({readable_size(file['size'])})"
+            # A name can have in it what a terminal would obey.
+            name = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in file["path"])
+            self.line(self.err, self.paint(self.err, DIM, f"{file['change']} {name}{size}"))
+        if more := len(data["files"][MOST_FILES:]) + data["left_out"]:
+            self.line(self.err, self.paint(self.err, DIM, f"and {more:,} more files"))
+
     def _colourful(self, file: TextIO) -> bool:
         return file.isatty() and "NO_COLOR" not in os.environ
 
@@ -100,6 +116,14 @@ class Screen:
 def _place(file: TextIO) -> int:
     """What is written to any file on a terminal ends up in the same place."""
     return _TERMINAL if file.isatty() else id(file)
+
+
+def readable_size(size: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"
 
 
 def readable(bundle: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from interpreter.cli.spinner import Spinner
 from interpreter.cli.table import ago, print_table
 from interpreter.client import Client
 from interpreter.client.errors import GatewayUnreachable
-from interpreter.client.workspace_requests import Progress
+from interpreter.client.local_files import Progress
 from interpreter.errors import InterpreterError
 from interpreter.models import Workspace, WorkspaceList, to_json
 

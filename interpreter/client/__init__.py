@@ -5,7 +5,7 @@
 
 `requests`, `cell_requests`, `backoff`, `follow`, `sse` and `result` decide everything and do no input
 or output. Around them are two thin shells that differ in nothing but `await`: `sync`, `session` and
-`cells`; `aio`, `async_session` and `async_cells`, which are loaded when they are first used.
+`cells`; `aio`, `async_session`, `async_cells` and `async_result`, which are loaded when first used.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from interpreter.client.sync import Client
 
 if TYPE_CHECKING:
     from interpreter.client.aio import AsyncClient
+    from interpreter.client.async_result import AsyncResult
     from interpreter.client.async_session import AsyncContext, AsyncSession
 
 __all__ = [
     "AmbiguousSession",
     "AsyncClient",
     "AsyncContext",
+    "AsyncResult",
     "AsyncSession",
     "CellError",
     "Client",
@@ -45,7 +47,12 @@ __all__ = [
 ]
 
 
-_ASYNC = {"AsyncClient": "aio", "AsyncContext": "async_session", "AsyncSession": "async_session"}
+_ASYNC = {
+    "AsyncClient": "aio",
+    "AsyncContext": "async_session",
+    "AsyncResult": "async_result",
+    "AsyncSession": "async_session",
+}
 
 
 def __getattr__(name: str) -> Any:

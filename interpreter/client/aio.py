@@ -8,13 +8,14 @@ The same as `sync`, word for word, with `await`; read there what each method is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import httpx
 
 from interpreter import models
 from interpreter.client import lookup, requests
 from interpreter.client.async_carrier import AsyncCarrier
+from interpreter.client.async_datasets import AsyncDatasets
 from interpreter.client.async_session import AsyncSession, Opening
 from interpreter.client.async_workspaces import AsyncWorkspaces
 from interpreter.client.call import Call
@@ -40,6 +41,11 @@ class AsyncClient:
         self._carrier = AsyncCarrier(Wire(locate(url, token), timeout), reconnect, transport)
 
     @property
+    def datasets(self) -> AsyncDatasets:
+        """What was uploaded for sessions to read."""
+        return AsyncDatasets(self._carrier)
+
+    @property
     def workspaces(self) -> AsyncWorkspaces:
         return AsyncWorkspaces(self._carrier)
 
@@ -56,6 +62,7 @@ class AsyncClient:
         labels: Mapping[str, str] | None = None,
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
+        inputs: Sequence[str] | None = None,
         workspace: str | None = None,
         workspace_read_only: bool = False,
         owner: str | None = None,
@@ -65,7 +72,7 @@ class AsyncClient:
         """To be awaited, or entered with `async with`."""
         if id is not None:
             return Opening(self._join(id))
-        files = (workspace, workspace_read_only, owner)
+        files = (inputs, workspace, workspace_read_only, owner)
         call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
         return Opening(self._create(call, delete_on_exit=True))
 
@@ -77,13 +84,14 @@ class AsyncClient:
         labels: Mapping[str, str] | None = None,
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
+        inputs: Sequence[str] | None = None,
         workspace: str | None = None,
         workspace_read_only: bool = False,
         owner: str | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
     ) -> AsyncSession:
-        files = (workspace, workspace_read_only, owner)
+        files = (inputs, workspace, workspace_read_only, owner)
         call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
         return await self._create(call, delete_on_exit=False)
 

@@ -7,7 +7,7 @@ connections as it takes. The same three as in `carrier`, with `await`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
@@ -33,19 +33,22 @@ class AsyncCarrier:
         self._http = httpx.AsyncClient(transport=transport, **wire.settings())
         self.close = self._http.aclose
 
-    async def send(self, call: Call[T], content: Callable[[], AsyncIterator[bytes]] | None = None) -> T:
+    async def send(self, call: Call[T]) -> T:
         backoff = Backoff(self.reconnect, repeatable=call.repeatable)
         while True:
             backoff.trying()
             try:
-                return await self._send_once(call, content() if content else None)
+                return await self._send_once(call)
             except InterpreterError as e:
                 pause = backoff.pause_after(e)
             await asyncio.sleep(pause)
 
-    async def _send_once(self, call: Call[T], content: AsyncIterator[bytes] | None) -> T:
+    async def _send_once(self, call: Call[T]) -> T:
+        request = self.wire.request(call)
+        if call.content is not None:
+            request["content"] = _in_threads(request["content"])
         try:
-            response = await self._http.request(**self.wire.request(call, content))
+            response = await self._http.request(**request)
         except httpx.TransportError as e:
             raise with_hint(self.wire.explain(e)) from None
         return call.read(response.status_code, response.headers, response.content)
@@ -76,3 +79,9 @@ class AsyncCarrier:
             except InterpreterError as e:
                 pause = follow.failed(e)
             await asyncio.sleep(pause)
+
+
+async def _in_threads(pieces: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Reading files takes its time, which others can use."""
+    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        yield piece

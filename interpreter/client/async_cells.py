@@ -11,11 +11,11 @@ from pathlib import Path
 
 from interpreter.client import cell_requests
 from interpreter.client.async_carrier import AsyncCarrier
+from interpreter.client.async_result import AsyncResult
 from interpreter.client.follow import ExecutionFollow, SessionFollow, fate_unknown, still_running
-from interpreter.client.result import Result
 from interpreter.client.stdin import AsyncAsk, AsyncInput, async_answers
 from interpreter.errors import ExecutionNotFound, InputNotExpected, InterpreterError
-from interpreter.models import Event, EventType, ExecutionCreate
+from interpreter.models import Event, EventType, Execution, ExecutionCreate
 
 
 class AsyncCells:
@@ -36,7 +36,7 @@ class AsyncCells:
         store_history: bool = True,
         max_output_bytes: int | None = None,
         on_event: Callable[[Event], object] | None = None,
-    ) -> Result:
+    ) -> AsyncResult:
         """`on_event` may be a coroutine function, and so may a function given as `input`."""
         if input is not None or on_event is not None:
             events = self.stream(
@@ -51,7 +51,7 @@ class AsyncCells:
                 async for event in events:
                     if on_event is not None and inspect.isawaitable(seen := on_event(event)):
                         await seen
-            return Result.of(event)
+            return self.result(event)
         return await self._execute(
             ExecutionCreate(
                 code=code,
@@ -98,7 +98,7 @@ class AsyncCells:
         context: str | None = None,
         timeout: float | None = None,
         store_history: bool = True,
-    ) -> Result:
+    ) -> AsyncResult:
         return await self._execute(
             ExecutionCreate(
                 code=code,
@@ -109,32 +109,40 @@ class AsyncCells:
             )
         )
 
-    async def execution(self, execution_id: str, *, wait: bool = False) -> Result:
+    async def execution(self, execution_id: str, *, wait: bool = False) -> AsyncResult:
         call = cell_requests.execution(self._session_id, execution_id, wait)
         try:
-            return Result(await self._carrier.send(call))
+            return self._result(await self._carrier.send(call))
         except InterpreterError as e:
             raise still_running(execution_id, e) from None
 
-    async def executions(self, *, limit: int | None = None, after: str | None = None) -> list[Result]:
+    async def executions(
+        self, *, limit: int | None = None, after: str | None = None
+    ) -> list[AsyncResult]:
         found = await self._carrier.send(cell_requests.executions(self._session_id, limit, after))
-        return [Result(execution) for execution in found.executions]
+        return [self._result(execution) for execution in found.executions]
 
     def events(self, after: int = 0, *, follow: bool = True) -> AsyncGenerator[Event, None]:
         return self._carrier.follow(
             SessionFollow(self._session_id, after, follow, self._carrier.reconnect)
         )
 
-    async def extend(self, execution_id: str, timeout: float) -> Result:
-        return Result(
+    async def extend(self, execution_id: str, timeout: float) -> AsyncResult:
+        return self._result(
             await self._carrier.send(cell_requests.extend(self._session_id, execution_id, timeout))
         )
 
-    async def cancel(self, execution_id: str) -> Result:
-        return Result(await self._carrier.send(cell_requests.cancel(self._session_id, execution_id)))
+    async def cancel(self, execution_id: str) -> AsyncResult:
+        return self._result(
+            await self._carrier.send(cell_requests.cancel(self._session_id, execution_id))
+        )
 
     async def answer(self, execution_id: str, value: str) -> None:
         await self._carrier.send(cell_requests.answer(self._session_id, execution_id, value))
+
+    def result(self, done: Event) -> AsyncResult:
+        """The result that a `done` event carries."""
+        return self._result(AsyncResult.of(done).execution)
 
     def output(self, execution_id: str) -> AsyncGenerator[bytes, None]:
         return self._carrier.read(cell_requests.output(self._session_id, execution_id))
@@ -146,9 +154,12 @@ class AsyncCells:
                 file.write(chunk)
         return path
 
-    async def _execute(self, cell: ExecutionCreate) -> Result:
+    def _result(self, execution: Execution) -> AsyncResult:
+        return AsyncResult(execution, self._carrier)
+
+    async def _execute(self, cell: ExecutionCreate) -> AsyncResult:
         try:
-            return Result(await self._carrier.send(cell_requests.execute(self._session_id, cell)))
+            return self._result(await self._carrier.send(cell_requests.execute(self._session_id, cell)))
         except InterpreterError as e:
             raise fate_unknown(self._session_id, e) from None
 

@@ -10,9 +10,10 @@ from typing import Any, Generic, TypeVar
 from msgspec import UNSET, UnsetType
 
 from interpreter import models
-from interpreter.client import requests
+from interpreter.client import input_requests, requests
 from interpreter.client.async_carrier import AsyncCarrier
 from interpreter.client.async_cells import AsyncCells
+from interpreter.client.async_files import AsyncFiles
 from interpreter.client.call import Call
 from interpreter.client.requests import DEFAULT, LimitsGiven
 from interpreter.errors import (
@@ -23,6 +24,7 @@ from interpreter.errors import (
     WrongState,
 )
 from interpreter.models import OnIdle
+from interpreter.models.descriptions import Description
 from interpreter.models.processes import Process, ProcessesEnded
 
 T = TypeVar("T", bound=AbstractAsyncContextManager[Any])
@@ -56,6 +58,7 @@ class AsyncSession(AsyncCells):
     ) -> None:
         super().__init__(carrier, info.id, DEFAULT)
         self.info = info
+        self.files = AsyncFiles(carrier, info.id)
         self._delete_on_exit = delete_on_exit
 
     @property
@@ -92,6 +95,15 @@ class AsyncSession(AsyncCells):
 
     async def restart(self, context: str = DEFAULT) -> models.Session:
         return await self._update(requests.restart(self.id, context))
+
+    async def attach(self, dataset: str) -> models.Session:
+        return await self._update(input_requests.attach(self.id, dataset))
+
+    async def detach(self, dataset: str) -> models.Session:
+        return await self._update(input_requests.detach(self.id, dataset))
+
+    async def describe(self, path: str) -> Description:
+        return await self._carrier.send(input_requests.describe(self.id, path))
 
     async def processes(self) -> list[Process]:
         return (await self._carrier.send(requests.processes(self.id))).processes

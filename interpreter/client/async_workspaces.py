@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import BinaryIO
 
 from interpreter import models
 from interpreter.client import workspace_requests as requests
 from interpreter.client.async_carrier import AsyncCarrier
-from interpreter.client.local_files import replacing
-from interpreter.client.workspace_requests import PIECE, Progress, Unpacked
+from interpreter.client.local_files import Progress, replacing
+from interpreter.client.workspace_requests import Unpacked
 
 
 class AsyncWorkspaces:
@@ -68,16 +66,5 @@ class AsyncWorkspaces:
     ) -> models.Workspace:
         with await asyncio.to_thread(open, source, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            call = requests.restore(name, owner, disk_mb, size)
-            return await self._carrier.send(call, lambda: _pieces(file, size, progress))
-
-
-async def _pieces(file: BinaryIO, size: int, progress: Progress | None) -> AsyncIterator[bytes]:
-    """The file from its beginning."""
-    file.seek(0)
-    done = 0
-    while piece := await asyncio.to_thread(file.read, PIECE):
-        yield piece
-        done += len(piece)
-        if progress is not None:
-            progress(done, size)
+            call = requests.restore(name, owner, disk_mb, file, size, progress)
+            return await self._carrier.send(call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 from urllib.parse import quote
@@ -25,6 +25,8 @@ class Call(Generic[T]):
     path: str
     answer: type[T]
     body: bytes | None = None
+    content: Callable[[], Iterator[bytes]] | None = None
+    """A body that is sent in pieces, made anew each time it is sent."""
     params: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     waits: bool = False

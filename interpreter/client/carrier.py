@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -34,20 +34,19 @@ class Carrier:
         self._http = httpx.Client(transport=transport, **wire.settings())
         self.close = weakref.finalize(self, self._http.close)
 
-    def send(self, call: Call[T], content: Callable[[], Iterator[bytes]] | None = None) -> T:
-        """`content` makes the body anew for every try, if it is not part of the call."""
+    def send(self, call: Call[T]) -> T:
         backoff = Backoff(self.reconnect, repeatable=call.repeatable)
         while True:
             backoff.trying()
             try:
-                return self._send_once(call, content() if content else None)
+                return self._send_once(call)
             except InterpreterError as e:
                 pause = backoff.pause_after(e)
             time.sleep(pause)
 
-    def _send_once(self, call: Call[T], content: Iterator[bytes] | None) -> T:
+    def _send_once(self, call: Call[T]) -> T:
         try:
-            response = self._http.request(**self.wire.request(call, content))
+            response = self._http.request(**self.wire.request(call))
         except httpx.TransportError as e:
             raise with_hint(self.wire.explain(e)) from None
         return call.read(response.status_code, response.headers, response.content)

@@ -13,7 +13,7 @@ from interpreter.client.follow import ExecutionFollow, SessionFollow, fate_unkno
 from interpreter.client.result import Result
 from interpreter.client.stdin import Ask, Input, answers
 from interpreter.errors import ExecutionNotFound, InputNotExpected, InterpreterError
-from interpreter.models import Event, EventType, ExecutionCreate
+from interpreter.models import Event, EventType, Execution, ExecutionCreate
 
 
 class Cells:
@@ -51,7 +51,7 @@ class Cells:
             for event in events:
                 if on_event is not None:
                     on_event(event)
-            return Result.of(event)
+            return self.result(event)
         return self._execute(
             ExecutionCreate(
                 code=code,
@@ -116,14 +116,14 @@ class Cells:
         """A past, running or queued cell. `wait` returns when it has ended."""
         call = cell_requests.execution(self._session_id, execution_id, wait)
         try:
-            return Result(self._carrier.send(call))
+            return self._result(self._carrier.send(call))
         except InterpreterError as e:
             raise still_running(execution_id, e) from None
 
     def executions(self, *, limit: int | None = None, after: str | None = None) -> list[Result]:
         """The session's cells, oldest first, from the one after `after`."""
         found = self._carrier.send(cell_requests.executions(self._session_id, limit, after))
-        return [Result(execution) for execution in found.executions]
+        return [self._result(execution) for execution in found.executions]
 
     def events(self, after: int = 0, *, follow: bool = True) -> Iterator[Event]:
         """All that happened in the session, whoever did it, and all that will while `follow`."""
@@ -133,15 +133,21 @@ class Cells:
 
     def extend(self, execution_id: str, timeout: float) -> Result:
         """Gives a queued or running cell another timeout, counted from its start."""
-        return Result(self._carrier.send(cell_requests.extend(self._session_id, execution_id, timeout)))
+        return self._result(
+            self._carrier.send(cell_requests.extend(self._session_id, execution_id, timeout))
+        )
 
     def cancel(self, execution_id: str) -> Result:
         """Ends a queued or running cell."""
-        return Result(self._carrier.send(cell_requests.cancel(self._session_id, execution_id)))
+        return self._result(self._carrier.send(cell_requests.cancel(self._session_id, execution_id)))
 
     def answer(self, execution_id: str, value: str) -> None:
         """Answers an `input_request`."""
         self._carrier.send(cell_requests.answer(self._session_id, execution_id, value))
+
+    def result(self, done: Event) -> Result:
+        """The result that a `done` event carries."""
+        return self._result(Result.of(done).execution)
 
     def output(self, execution_id: str) -> Iterator[bytes]:
         """The whole text output of a cell, also where its result was cut."""
@@ -153,9 +159,12 @@ class Cells:
             file.writelines(self.output(execution_id))
         return path
 
+    def _result(self, execution: Execution) -> Result:
+        return Result(execution, self._carrier)
+
     def _execute(self, cell: ExecutionCreate) -> Result:
         try:
-            return Result(self._carrier.send(cell_requests.execute(self._session_id, cell)))
+            return self._result(self._carrier.send(cell_requests.execute(self._session_id, cell)))
         except InterpreterError as e:
             raise fate_unknown(self._session_id, e) from None
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from interpreter.errors import InterpreterError, InvalidRequest
 
 if TYPE_CHECKING:
-    from interpreter.client.result import Result
+    from interpreter.client.result import Outcome
 
 E = TypeVar("E", bound=InterpreterError)
 
@@ -64,6 +64,6 @@ class CellError(InterpreterError):
     status = 400
     hint = "The result has the outputs up to there."
 
-    def __init__(self, message: str, result: Result) -> None:
+    def __init__(self, message: str, result: Outcome) -> None:
         super().__init__(message)
         self.result = result

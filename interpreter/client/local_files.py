@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
+
+PIECE = 1024 * 1024
+Progress = Callable[[int, int | None], object]
+"""Is told how many bytes are there, and of how many; None when nobody knows."""
 
 
 def name_there(local: str | Path, to: str | None) -> str:
@@ -40,3 +44,17 @@ def empty(file: BinaryIO) -> None:
     """Throws away what was written: it begins anew."""
     file.seek(0)
     file.truncate()
+
+
+def pieces(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:
+    """The first `size` bytes of a file, from its beginning."""
+    file.seek(0)
+    done = 0
+    while done < size:
+        piece = file.read(min(PIECE, size - done))
+        if not piece:
+            raise OSError("The file was cut short while it was uploaded.")
+        done += len(piece)
+        yield piece
+        if progress is not None:
+            progress(done, size)

@@ -8,7 +8,7 @@ at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +43,7 @@ def create_session(
     env: Mapping[str, str] | None,
     on_idle: models.OnIdle | None,
     wait: bool,
+    inputs: Sequence[str] | None,
     workspace: str | None,
     workspace_read_only: bool,
     owner: str | None,
@@ -53,6 +54,7 @@ def create_session(
         labels=dict(labels or {}),
         limits=_limits(limits),
         env=dict(env or {}),
+        inputs=list(inputs or ()),
         workspace=workspace,
         workspace_read_only=workspace_read_only,
         owner=owner,

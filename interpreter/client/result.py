@@ -11,11 +11,13 @@ import base64
 import binascii
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from interpreter.client.changed_files import ChangedFile, ChangedFiles
 from interpreter.client.errors import CellError
 from interpreter.models import (
     Event,
@@ -26,6 +28,9 @@ from interpreter.models import (
     Output,
     Truncated,
 )
+
+if TYPE_CHECKING:
+    from interpreter.client.carrier import Carrier
 
 SUFFIXES = {
     "image/png": ".png",
@@ -75,14 +80,14 @@ def _joined(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Result:
-    """One cell, finished or (from `submit`) on its way."""
+class Outcome:
+    """What results have in common."""
 
     execution: Execution
 
     @classmethod
-    def of(cls, done: Event) -> Result:
-        """The result that a `done` event carries."""
+    def of(cls, done: Event) -> Self:
+        """What a `done` event carries. `session.result(done)` can fetch its files, too."""
         return cls(msgspec.convert(done.data["execution"], Execution))
 
     @property
@@ -162,7 +167,7 @@ class Result:
     def json(self) -> Any:
         return self._last("application/json")
 
-    def raise_for_error(self) -> Result:
+    def raise_for_error(self) -> Self:
         """Itself if the cell went well (or has not ended); otherwise raises `CellError`."""
         if self.ok or not self.status.final:
             return self
@@ -192,3 +197,17 @@ class Result:
     def _last_text(self, mime: str) -> str | None:
         found = self._last(mime)
         return None if found is None else _joined(found)
+
+
+@dataclass(frozen=True)
+class Result(Outcome):
+    """One cell, finished or (from `submit`) on its way."""
+
+    carrier: Carrier | None = field(default=None, repr=False, compare=False)
+    """Fetches its files."""
+
+    @property
+    def files(self) -> ChangedFiles[ChangedFile]:
+        """What the cell created, changed and deleted, by path."""
+        made = partial(ChangedFile, carrier=self.carrier)
+        return ChangedFiles(self.execution.files, self.execution.files_left_out, made)

@@ -8,10 +8,11 @@ from types import TracebackType
 from msgspec import UNSET, UnsetType
 
 from interpreter import models
-from interpreter.client import requests
+from interpreter.client import input_requests, requests
 from interpreter.client.call import Call
 from interpreter.client.carrier import Carrier
 from interpreter.client.cells import Cells
+from interpreter.client.files import Files
 from interpreter.client.requests import DEFAULT, LimitsGiven
 from interpreter.errors import (
     ContextExists,
@@ -21,6 +22,7 @@ from interpreter.errors import (
     WrongState,
 )
 from interpreter.models import OnIdle
+from interpreter.models.descriptions import Description
 from interpreter.models.processes import Process, ProcessesEnded
 
 
@@ -35,6 +37,7 @@ class Session(Cells):
         super().__init__(carrier, info.id, DEFAULT)
         self.info = info
         """What was last known of it; `refresh` asks again."""
+        self.files = Files(carrier, info.id)
         self._delete_on_exit = delete_on_exit
 
     @property
@@ -77,6 +80,17 @@ class Session(Cells):
     def restart(self, context: str = DEFAULT) -> models.Session:
         """A fresh kernel: what was in memory is gone, files stay."""
         return self._update(requests.restart(self.id, context))
+
+    def attach(self, dataset: str) -> models.Session:
+        """Has it see a dataset, as it is now, at `/data/input/NAME`."""
+        return self._update(input_requests.attach(self.id, dataset))
+
+    def detach(self, dataset: str) -> models.Session:
+        return self._update(input_requests.detach(self.id, dataset))
+
+    def describe(self, path: str) -> Description:
+        """The table in a file of the workspace, or below `/data/input`: columns, types, a sample."""
+        return self._carrier.send(input_requests.describe(self.id, path))
 
     def processes(self) -> list[Process]:
         """What runs in the session, each with the id of the execution that started it."""

@@ -6,13 +6,14 @@ Both may be used from several threads. What they do is decided in `requests`, `f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import httpx
 
 from interpreter import models
 from interpreter.client import lookup, requests
 from interpreter.client.carrier import Carrier
+from interpreter.client.datasets import Datasets
 from interpreter.client.place import locate
 from interpreter.client.requests import LimitsGiven
 from interpreter.client.session import Session
@@ -38,6 +39,11 @@ class Client:
         self._carrier = Carrier(Wire(locate(url, token), timeout), reconnect, transport)
 
     @property
+    def datasets(self) -> Datasets:
+        """What was uploaded for sessions to read."""
+        return Datasets(self._carrier)
+
+    @property
     def workspaces(self) -> Workspaces:
         """Files that outlive the sessions that use them."""
         return Workspaces(self._carrier)
@@ -55,6 +61,7 @@ class Client:
         labels: Mapping[str, str] | None = None,
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
+        inputs: Sequence[str] | None = None,
         workspace: str | None = None,
         workspace_read_only: bool = False,
         owner: str | None = None,
@@ -65,7 +72,7 @@ class Client:
         of a session), that session, which is left as it is."""
         if id is not None:
             return Session(self._carrier, self._find(id))
-        files = (workspace, workspace_read_only, owner)
+        files = (inputs, workspace, workspace_read_only, owner)
         call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
         return Session(self._carrier, self._carrier.send(call), delete_on_exit=True)
 
@@ -77,6 +84,7 @@ class Client:
         labels: Mapping[str, str] | None = None,
         limits: LimitsGiven | None = None,
         env: Mapping[str, str] | None = None,
+        inputs: Sequence[str] | None = None,
         workspace: str | None = None,
         workspace_read_only: bool = False,
         owner: str | None = None,
@@ -85,7 +93,7 @@ class Client:
     ) -> Session:
         """A new session that stays until it is deleted. Without `wait` it may still be `creating`,
         and the first thing that is asked of it waits instead."""
-        files = (workspace, workspace_read_only, owner)
+        files = (inputs, workspace, workspace_read_only, owner)
         call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
         return Session(self._carrier, self._carrier.send(call))
 

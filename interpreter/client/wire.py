@@ -41,18 +41,19 @@ class Wire:
             "limits": httpx.Limits(max_keepalive_connections=100, keepalive_expiry=60.0),
         }
 
-    def request(self, call: Call[Any], content: Any = None) -> dict[str, Any]:
-        """Arguments of the httpx client's `request` or `stream`; `content` is a body that is not part
-        of the call."""
+    def request(self, call: Call[Any]) -> dict[str, Any]:
+        """Arguments of the httpx client's `request` or `stream`."""
         headers = dict(call.headers)
         if call.body is not None:
             headers["Content-Type"] = "application/json"
+        elif call.content is not None:
+            headers["Content-Type"] = "application/octet-stream"
         silence = None if call.waits else call.silence or self._timeout
         return {
             "method": call.method,
             "url": self.place.url + call.path,
             "params": call.params or None,
-            "content": call.body if content is None else content,
+            "content": call.body if call.content is None else call.content(),
             "headers": headers,
             "timeout": httpx.Timeout(
                 connect=CONNECT_SECONDS, read=silence, write=self._timeout, pool=None

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import BinaryIO
 from urllib.parse import quote
 
 from msgspec import UNSET
 
 from interpreter import models
+from interpreter.client import local_files
 from interpreter.client.call import Call, Nothing
+from interpreter.client.local_files import PIECE, Progress
 from interpreter.models.workspaces import DEFAULT_OWNER
 
-Progress = Callable[[int, int], None]
-"""Told how many bytes are done, and of how many."""
-PIECE = 1024 * 1024
 ALL = "/v1/workspaces"
 
 
@@ -62,13 +62,21 @@ def archive(name: str) -> Call[None]:
     return Call(method="GET", path=_path(name, "archive"), answer=Nothing, waits=True)
 
 
-def restore(name: str, owner: str | None, disk_mb: int | None, size: int) -> Call[models.Workspace]:
+def restore(
+    name: str,
+    owner: str | None,
+    disk_mb: int | None,
+    file: BinaryIO,
+    size: int,
+    progress: Progress | None,
+) -> Call[models.Workspace]:
     given = {"owner": owner, "disk_mb": None if disk_mb is None else str(disk_mb)}
     return Call(
         method="PUT",
         path=_path(name, "archive"),
         params={key: value for key, value in given.items() if value is not None},
-        headers={"Content-Length": str(size), "Content-Type": "application/gzip"},
+        headers={"Content-Length": str(size)},
+        content=lambda: local_files.pieces(file, size, progress),
         answer=models.Workspace,
         waits=True,
     )

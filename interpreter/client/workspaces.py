@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from interpreter import models
 from interpreter.client import workspace_requests as requests
 from interpreter.client.carrier import Carrier
-from interpreter.client.local_files import replacing
-from interpreter.client.workspace_requests import PIECE, Progress, Unpacked
+from interpreter.client.local_files import Progress, replacing
+from interpreter.client.workspace_requests import Unpacked
 
 
 class Workspaces:
@@ -75,16 +73,4 @@ class Workspaces:
         """Makes a workspace from such a file."""
         with open(source, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            call = requests.restore(name, owner, disk_mb, size)
-            return self._carrier.send(call, lambda: _pieces(file, size, progress))
-
-
-def _pieces(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:
-    """The file from its beginning."""
-    file.seek(0)
-    done = 0
-    while piece := file.read(PIECE):
-        yield piece
-        done += len(piece)
-        if progress is not None:
-            progress(done, size)
+            return self._carrier.send(requests.restore(name, owner, disk_mb, file, size, progress))

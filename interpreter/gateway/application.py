@@ -13,7 +13,9 @@ from tornado.web import Application, url
 from interpreter.config import Config
 from interpreter.gateway import (
     contexts,
+    datasets,
     executions,
+    files,
     openapi,
     pages,
     processes,
@@ -31,6 +33,8 @@ LISTED = [
     *contexts.OPERATIONS,
     *executions.OPERATIONS,
     *processes.OPERATIONS,
+    *files.OPERATIONS,
+    *datasets.OPERATIONS,
     *workspaces.OPERATIONS,
     pages.STATUS,
     pages.HEALTH,
@@ -71,6 +75,8 @@ def _handler(operations: dict[str, Operation]) -> type[ApiHandler]:
 
 
 def _pattern(path: str) -> str:
+    """One name for each parameter; the path of a file can have several, or none."""
+    path = path.replace("{path}", "(?P<path>.*)")
     return re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path)
 
 

@@ -174,6 +174,7 @@ OPERATIONS = [
         answers={200: Execution, 202: Execution},
         stream=True,
         headers={"Idempotency-Key": "Sent again with the same key, a cell is not run again."},
+        longest_header=200,
         errors=(
             *(SessionNotFound, ContextNotFound, WrongState, ExecutionsUsedUp, KeyReused),
             *(CodeTooLong, LimitTooHigh, QueueFull, SandboxFailed, ShuttingDown),

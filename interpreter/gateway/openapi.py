@@ -127,7 +127,9 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
         schema = msgspec.json.schema(EventNumber)
         parameters.append({"name": "Last-Event-ID", "in": "header", "schema": schema})
     for name, meaning in operation.headers.items():
-        text = {"type": "string", "minLength": 1, "maxLength": 200}
+        text: dict[str, Any] = {"type": "string"}
+        if operation.longest_header is not None:
+            text |= {"minLength": 1, "maxLength": operation.longest_header}
         parameters.append({"name": name, "in": "header", "description": meaning, "schema": text})
     return parameters
 

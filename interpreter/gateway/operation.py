@@ -56,6 +56,8 @@ class Operation:
     """Whether the answer can be bytes of any type."""
     headers: dict[str, str] = field(default_factory=dict)
     """Request headers that mean something, and what."""
+    longest_header: int | None = None
+    """How many characters those may have; None where HTTP itself says what they look like."""
     errors: tuple[type[InterpreterError], ...] = ()
     public: bool = False
     """Whether it needs no token."""

@@ -8,6 +8,9 @@ from msgspec import Meta, Struct
 
 from interpreter.errors import (
     ContextNotFound,
+    DatasetNotFound,
+    DatasetsFull,
+    InputsUnavailable,
     LimitFixed,
     LimitTooHigh,
     OwnerDiskFull,
@@ -142,8 +145,9 @@ OPERATIONS = [
         body=SessionCreate,
         answers={201: Session, 202: Session},
         errors=(
-            *(UnknownEnvironment, LimitTooHigh, TooManySessions, WorkspaceNotFound, WorkspaceInUse),
-            *(LimitFixed, OwnerDiskFull, SandboxFailed, ShuttingDown),
+            *(UnknownEnvironment, LimitTooHigh, TooManySessions, DatasetNotFound, WorkspaceNotFound),
+            *(WorkspaceInUse, LimitFixed, OwnerDiskFull, InputsUnavailable, DatasetsFull),
+            *(SandboxFailed, ShuttingDown),
         ),
     ),
     Operation(
@@ -227,8 +231,8 @@ OPERATIONS = [
         start_session,
         answers={200: Session},
         errors=(
-            *(SessionNotFound, WrongState, WorkspaceNotFound, WorkspaceInUse),
-            *(TooManySessions, SandboxFailed, ShuttingDown),
+            *(SessionNotFound, WrongState, WorkspaceNotFound, WorkspaceInUse, TooManySessions),
+            *(InputsUnavailable, DatasetNotFound, DatasetsFull, SandboxFailed, ShuttingDown),
         ),
     ),
 ]

@@ -22,6 +22,7 @@ from interpreter.models.executions import (
     ExecutionStatus,
     ExecutionUpdate,
     ExecutionUsage,
+    FileChange,
     InputReply,
     Truncated,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "ExecutionStatus",
     "ExecutionUpdate",
     "ExecutionUsage",
+    "FileChange",
     "GatewayStatus",
     "Health",
     "InputReply",

@@ -19,6 +19,7 @@ class EventType(enum.Enum):
     error = "error"
     input_request = "input_request"
     warning = "warning"
+    files = "files"
     done = "done"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -81,6 +81,23 @@ class Truncated(Struct, frozen=True, kw_only=True):
     url: str
 
 
+Change = Literal["created", "changed", "deleted"]
+
+
+class FileChange(Struct, frozen=True, kw_only=True):
+    """A file of the workspace that is not as it was before the cell."""
+
+    path: str
+    """From the top of the workspace; bytes that are not UTF-8 are written as `\\xff`."""
+    change: Change
+    size: int | None = None
+    """In bytes; null when it is gone, or a link, a pipe or a socket."""
+    mime_type: str | None = None
+    """By its name; null when that does not tell."""
+    url: str | None = None
+    """Where its contents are; null when there are none."""
+
+
 class Execution(Struct, frozen=True, kw_only=True):
     """One cell: what was asked, what came of it."""
 
@@ -104,6 +121,11 @@ class Execution(Struct, frozen=True, kw_only=True):
     duration_ms: float | None = None
     usage: ExecutionUsage | None = None
     """Null until it ends, without control groups, and when the gateway was restarted meanwhile."""
+    files: list[FileChange] | None = None
+    """What the cell created, changed and deleted in the workspace, or whatever else did meanwhile; by
+    path, at most 1,000. Null until it ends, and when it is not known for sure."""
+    files_left_out: int = 0
+    """How many more there are."""
 
 
 class ExecutionList(Struct, frozen=True, kw_only=True):

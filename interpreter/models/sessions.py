@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from interpreter.models.basics import ContextName, Label, Name, Owner, WorkspaceName
+from interpreter.models.datasets import Inputs
 from interpreter.models.limits import Limits, LimitsRequest, OnIdle, Remaining, Usage
 
 Labels = Annotated[dict[Name, Label], Meta(max_length=50)]
@@ -41,6 +42,8 @@ class SessionCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     limits: LimitsRequest = LimitsRequest()
     env: Variables = {}
     """Environment variables of its kernels."""
+    inputs: Inputs = []
+    """Datasets that it sees, read-only, at `/data/input`."""
     workspace: WorkspaceName | None = None
     """A named workspace to have at `/workspace`; one of its own when left out."""
     workspace_read_only: bool = False
@@ -114,6 +117,8 @@ class Session(Struct, frozen=True, kw_only=True):
     on_idle: OnIdle = "pause"
     remaining: Remaining
     contexts: list[str]
+    inputs: list[str] = []
+    """The datasets that it sees at `/data/input`."""
     created_at: datetime
     last_activity: datetime
     expires_at: datetime | None

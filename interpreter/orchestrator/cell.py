@@ -18,11 +18,13 @@ from interpreter.models import (
     ExecutionCreate,
     ExecutionStatus,
     ExecutionUsage,
+    FileChange,
     Truncated,
 )
 from interpreter.orchestrator import states
 from interpreter.orchestrator.clock import tick
 from interpreter.orchestrator.time_limit import TimeLimit
+from interpreter.workspace import Recording
 
 
 class Cell:
@@ -46,6 +48,12 @@ class Cell:
         self.alone = True
         """Whether no other context ran a cell meanwhile."""
         self.usage: ExecutionUsage | None = None
+        self.recording: Recording | None = None
+        """What is noted of the workspace while it runs."""
+        self.files: list[FileChange] | None = None
+        self.files_left_out = 0
+        self.ending = False
+        """Whether it is over, and at most what it changed is still to be found out."""
         self.execution_count: int | None = None
         self.fold = Fold(output_limit)
         self.recorded_bytes = 0
@@ -117,12 +125,17 @@ class Cell:
         self.paused_tick = None
         return {"paused_tick": None, "paused_seconds": self.paused_seconds}
 
-    def finish(self, status: ExecutionStatus, reason: str | None) -> None:
-        self.status = states.change(states.EXECUTION, self.status, status)
-        self.reason = reason
+    def end(self) -> None:
+        """It is over; how is told in a moment."""
+        self.ending = True
         if self.started_tick is not None:
             self.duration_ms = round((tick() - self.started_tick) * 1000, 3)
         self.cancel_timers()
+        self.time_limit = None
+
+    def finish(self, status: ExecutionStatus, reason: str | None) -> None:
+        self.status = states.change(states.EXECUTION, self.status, status)
+        self.reason = reason
 
     def cancel_timers(self) -> None:
         for timer in self.timers:
@@ -182,6 +195,8 @@ class Cell:
             timeout=self.timeout,
             duration_ms=self.duration_ms,
             usage=self.usage,
+            files=self.files,
+            files_left_out=self.files_left_out,
         )
 
 

@@ -26,11 +26,14 @@ from interpreter.orchestrator.history import History
 from interpreter.orchestrator.tasks import Tasks
 from interpreter.orchestrator.time_limit import WARN_SECONDS, TimeLimit
 from interpreter.runtimes.base import Meter
+from interpreter.workspace import Found, Watched
 
 LATE_RESULT = 0.05
 """How long a kernel that is not ours is given to send a result after it said idle."""
 NO_REPLY = 2.0
 """How long a reply may come after the idle status; a kernel can be interrupted out of giving one."""
+CATCH_UPS = 3
+"""How often a cell waits for what happens in its workspace to be taken in, before it is sent."""
 
 
 class Cells:
@@ -53,6 +56,8 @@ class Cells:
         self.late_results = late_results
         self.meter: Meter | None = None
         """What cells use is measured with it; a runtime may have none."""
+        self.watched: Watched | None = None
+        """What cells change in the workspace is found with it."""
         self.current: Cell | None = None
         self._config = config
         self._on_activity = on_activity
@@ -62,6 +67,7 @@ class Cells:
         self._taking_up = False
         """Whether it is still being found out how far the cells of an earlier gateway are."""
         self._tasks = Tasks("cells")
+        self._ending = Tasks("cells that end")
         events.before_flush.append(self._note_half_finished)
 
     @property
@@ -243,8 +249,32 @@ class Cells:
         self.events.append(EventType.warning, cell.id, facts)
 
     def _send(self, cell: Cell) -> None:
+        if self.watched is not None and (waiting := self.watched.catch_up()) is not None:
+            self._tasks.spawn(self._send_later(cell, self.watched, waiting))
+        else:
+            self._send_now(cell)
+
+    async def _send_later(
+        self, cell: Cell, watched: Watched, waiting: asyncio.Future[None] | None
+    ) -> None:
+        """Much happened in the workspace since the last cell: that is not to be taken for this one's."""
+        for _ in range(CATCH_UPS):
+            if waiting is None:
+                break
+            await asyncio.shield(waiting)
+            waiting = watched.catch_up()
+        if cell is not self.current or cell.ending or self._kernel is None:
+            return  # it was ended, or the kernel is gone and ends it
+        if cell.verdict is not None:
+            self._finish(cell, *cell.verdict)
+        else:
+            self._send_now(cell)
+
+    def _send_now(self, cell: Cell) -> None:
         assert self._kernel is not None
         request = cell.request
+        if self.watched is not None:
+            cell.recording = self.watched.begin(f"/v1/sessions/{cell.session_id}/files/")
         if self.meter is not None:
             self.meter.begin()
             cell.metered = True
@@ -269,7 +299,7 @@ class Cells:
 
     def stop_running(self, cell: Cell, status: ExecutionStatus, reason: str) -> None:
         """Interrupts a running cell, and kills the kernel if that does not end it in time."""
-        if cell.verdict is None and self._kernel is not None:
+        if cell.verdict is None and self._kernel is not None and not cell.ending:
             cell.verdict = (status, reason)
             self._note(cell, {"verdict": status.value, "reason": reason})
             self._interrupt(cell)
@@ -322,18 +352,54 @@ class Cells:
     def _finish(
         self, cell: Cell, status: ExecutionStatus, reason: str | None, *, by_reply: bool = False
     ) -> None:
-        """Ends a cell. One that ended by the kernel's reply is answered at once: what is not stored of
-        it the kernel says again. Any other end is only known here, and is stored first."""
+        """Ends a cell, in a moment if it takes a look at its files to tell what it changed."""
+        if cell.ending:
+            return
         if cell.metered and self.meter is not None:
             usage = self.meter.end()
             if usage is not None and not cell.alone:
                 usage = msgspec.structs.replace(usage, memory_peak_bytes=None)
             cell.usage = usage
+        cell.end()
+        found: Found | asyncio.Future[Found | None] | None = None
+        if cell.recording is not None and self.watched is not None:
+            found = self.watched.end(cell.recording)
+        if isinstance(found, asyncio.Future):
+            self._ending.spawn(self._finish_later(cell, status, reason, by_reply, found))
+        else:
+            self._conclude(cell, status, reason, by_reply, found)
+
+    async def _finish_later(
+        self,
+        cell: Cell,
+        status: ExecutionStatus,
+        reason: str | None,
+        by_reply: bool,
+        found: asyncio.Future[Found | None],
+    ) -> None:
+        self._conclude(cell, status, reason, by_reply, await found)
+
+    def _conclude(
+        self,
+        cell: Cell,
+        status: ExecutionStatus,
+        reason: str | None,
+        by_reply: bool,
+        found: Found | None,
+    ) -> None:
+        """One that ended by the kernel's reply is answered at once: what is not stored of it the kernel
+        says again. Any other end is only known here, and is stored first."""
         cell.finish(status, reason)
+        cell.recording = None
+        if found is not None:
+            cell.files, cell.files_left_out = found.files, found.left_out
         execution = cell.model()
         encoded = to_json(execution)
         if by_reply:
             cell.tell(encoded)
+        if cell.files:
+            facts = {"files": cell.files, "left_out": cell.files_left_out}
+            self.events.append(EventType.files, cell.id, facts)
         data = b'{"execution_id":"%b","execution":%b}' % (cell.id.encode(), encoded)
         self.events.append_encoded(EventType.done, cell.id, data)
         self.history.save(cell, execution, encoded)
@@ -359,3 +425,4 @@ class Cells:
         if self.current is not None:
             self.current.cancel_timers()
         await self._tasks.done()
+        await self._ending.done()

@@ -115,6 +115,7 @@ class Context:
         self._live = live
         self._stop_measuring()
         self.cells.meter = await live.meter()
+        self.cells.watched = await live.watched()
 
     def _stop_measuring(self) -> None:
         if self.cells.meter is not None:

@@ -69,19 +69,24 @@ class Executions:
             await self.read(session_id, after)
         await session.history.settled()
         stored = await self._store.executions(session_id, limit, after)
-        cells = ((self.cell(session_id, execution.id), execution) for execution in stored)
-        return [cell.model() if cell and not cell.untold else execution for cell, execution in cells]
+        found = []
+        for execution in stored:
+            cell = self.cell(session_id, execution.id)
+            known = cell is not None and not cell.untold
+            found.append(cell.model() if cell and known else await session.history.current(execution))
+        return found
 
     async def read(self, session_id: str, execution_id: str) -> Execution:
-        self._orchestrator.get(session_id)
+        session = self._orchestrator.get(session_id)
         if cell := self.cell(session_id, execution_id):
             if cell.untold:
                 await asyncio.shield(cell.done)
             return cell.model()
+        await session.remember()
         execution = await self._store.execution(session_id, execution_id)
         if execution is None:
             raise ExecutionNotFound(f"Session {session_id} has no execution '{execution_id[:100]}'.")
-        return execution
+        return await session.history.current(execution)
 
     def cell(self, session_id: str, execution_id: str) -> Cell | None:
         """An execution that is queued, running or just ended."""

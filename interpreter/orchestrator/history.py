@@ -50,6 +50,8 @@ class History:
         self._recent: OrderedDict[str, Cell] = OrderedDict()
         self._last_save: asyncio.Future[None] | None = None
         self._outdated: set[str] = set()
+        self._saving: set[str] = set()
+        """Those that were outdated, and of which the store may still have the old outputs."""
         self._amending: asyncio.Task[None] | None = None
 
     def set_displays(self, displays: dict[str, list[str]]) -> None:
@@ -133,6 +135,14 @@ class History:
         if self._outdated and self._amending is None:
             self._amending = asyncio.create_task(self._amend())
 
+    async def current(self, execution: Execution) -> Execution:
+        """An execution of the store, with the outputs that it has now: they may be saved in a moment."""
+        if execution.id not in self._outdated | self._saving:
+            return execution
+        await self._log.caught_up()
+        fold = await refold(self._store, self._session_id, execution.id, self._output_limit)
+        return with_outputs(execution, fold)
+
     def _show(self, display_id: str, execution_id: str) -> None:
         shown_in = self._displays.setdefault(display_id, [])
         if execution_id not in shown_in:
@@ -148,10 +158,13 @@ class History:
                 # Late output tends to come in many pieces: one save serves several.
                 await asyncio.sleep(AMEND_DELAY)
                 await self._log.settled()
-                outdated, self._outdated = self._outdated, set()
-                for execution_id in outdated:
+                self._saving, self._outdated = self._outdated, set()
+                for execution_id in self._saving:
                     await self._save_again(execution_id)
+                await self._log.settled()
+                self._saving = set()
         finally:
+            self._saving = set()
             self._amending = None
 
     async def _save_again(self, execution_id: str) -> None:

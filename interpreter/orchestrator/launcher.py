@@ -17,7 +17,7 @@ from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.pool import WarmPool
 from interpreter.orchestrator.uses import Use
 from interpreter.runtimes.base import Runtime, Sandbox
-from interpreter.workspace import Storage
+from interpreter.workspace import InputFolders, Storage
 from interpreter.workspace.mount_over import mount_over
 
 log = structlog.get_logger()
@@ -31,7 +31,9 @@ def new_id() -> str:
 class Launcher:
     """Makes sandboxes, for sessions and for the pools, and knows all there are."""
 
-    def __init__(self, config: Config, runtime: Runtime, workspaces: Storage) -> None:
+    def __init__(
+        self, config: Config, runtime: Runtime, workspaces: Storage, inputs: InputFolders
+    ) -> None:
         self.known: set[str] = set()
         """The ids of all sandboxes that there are or are being made."""
         self.launching = 0
@@ -40,6 +42,7 @@ class Launcher:
         self._config = config
         self._runtime = runtime
         self._workspaces = workspaces
+        self._inputs = inputs
         self._slots = asyncio.Semaphore(config.max_creating)
 
     def _pool(self, environment: str, config: Config) -> WarmPool:
@@ -177,8 +180,11 @@ class Launcher:
         else:
             workspace = await self._workspaces.create(id, limits.disk_mb)
         try:
+            inputs = await self._inputs.create(id)
             read_only = use is not None and use.read_only
-            sandbox = await self._runtime.start(id, environment, limits, workspace.path, read_only)
+            sandbox = await self._runtime.start(
+                id, environment, limits, workspace.path, inputs, read_only
+            )
             live = self.live(sandbox, workspace_id or id, workspace.disk_enforced_by)
             if use is not None:
                 self._use(live, use)
@@ -191,6 +197,7 @@ class Launcher:
                     raise SandboxFailed(f"The sandbox did not start: {why}.") from e
                 raise
         except BaseException:
+            await asyncio.shield(self._inputs.remove(id))
             if workspace_id is None and use is None:
                 await asyncio.shield(self._workspaces.remove(id))
             raise
@@ -198,7 +205,15 @@ class Launcher:
 
     def live(self, sandbox: Sandbox, workspace_id: str, disk_enforced_by: str) -> LiveSandbox:
         """A sandbox that runs, from now on known."""
-        live = LiveSandbox(sandbox, workspace_id, disk_enforced_by, self._config, self._runtime)
+        live = LiveSandbox(
+            sandbox,
+            workspace_id,
+            disk_enforced_by,
+            self._config,
+            self._runtime,
+            self._workspaces,
+            self._inputs,
+        )
         self.known.add(live.id)
         live.on_stopped = lambda: self._stopped(live)
         return live

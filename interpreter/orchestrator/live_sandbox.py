@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
 from interpreter.config import Config
-from interpreter.errors import SandboxFailed
+from interpreter.errors import InputsUnavailable, SandboxFailed
 from interpreter.kernel.connection import START_SECONDS, Exit, KernelConnection, Owner
 from interpreter.kernel.messages import KernelMessage
 from interpreter.link.connection import Link
@@ -22,6 +22,7 @@ from interpreter.orchestrator.reconnect import keep_connected
 from interpreter.orchestrator.tasks import Tasks
 from interpreter.orchestrator.uses import Use
 from interpreter.runtimes.base import Meter, Runtime, Sandbox, used_of_limit
+from interpreter.workspace import InputFolders, Storage, Watched
 
 LAST_WORDS_SECONDS = 1.0
 DEFAULT = "default"
@@ -38,6 +39,8 @@ class LiveSandbox:
         disk_enforced_by: str,
         config: Config,
         runtime: Runtime,
+        workspaces: Storage,
+        inputs: InputFolders,
     ) -> None:
         self.sandbox = sandbox
         self.workspace_id = workspace_id
@@ -54,8 +57,13 @@ class LiveSandbox:
         """Told, once, that it is of no use any more and why."""
         self.on_stopped: Callable[[], Awaitable[None]] = _nothing
         """Told when it was ended by us and need not be known any more."""
+        self.describing = asyncio.Lock()
+        """Held while a file is described: one at a time."""
         self._config = config
         self._runtime = runtime
+        self._inputs = inputs
+        self._workspaces = workspaces
+        self._watched: Watched | None = None
         self._link: Link | None = None
         self._numbers: dict[str, int] = {}
         """Context → the number of its newest kernel."""
@@ -172,6 +180,8 @@ class LiveSandbox:
         self._tasks.cancel()
         if self._link is not None:
             self._link.close()
+        if self._watched is not None:
+            await self._watched.close()
 
     async def stop(self) -> None:
         """Ends it, and everything that runs in it; its workspace stays."""
@@ -179,6 +189,7 @@ class LiveSandbox:
         await self.leave()
         try:
             await self._runtime.stop(self.sandbox)
+            await self._inputs.remove(self.id)
         finally:
             # What could not be ended is a stray from now on, and swept away later.
             await self.on_stopped()
@@ -212,8 +223,26 @@ class LiveSandbox:
         for kernel in there - kept:
             await self.link.command("signal", kernel=kernel, signal=int(signal.SIGKILL))
 
+    async def see(self, inputs: Mapping[str, str]) -> None:
+        """Has it see these versions of datasets, and no others. Raises InputsUnavailable."""
+        try:
+            await self._inputs.settle(self.id, inputs)
+        except FileNotFoundError:
+            raise InputsUnavailable(
+                "This session's sandbox was started without a folder for inputs.",
+                "Stop the session and start it again.",
+            ) from None
+
     async def meter(self) -> Meter | None:
         return await self._runtime.meter(self.sandbox)
+
+    async def watched(self) -> Watched | None:
+        """Its workspace, watched for what cells change in it; None where that cannot be."""
+        if self._watched is None and not self._left:
+            self._watched = await self._workspaces.watch(self.workspace_id)
+            if self._left and self._watched is not None:
+                await self._watched.close()
+        return self._watched
 
     async def why(self, exit: Exit) -> str:
         """Why a kernel ended, in words."""

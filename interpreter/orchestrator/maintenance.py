@@ -23,7 +23,7 @@ from interpreter.orchestrator.tasks import Tasks
 from interpreter.orchestrator.uses import Use
 from interpreter.runtimes.base import Runtime, Sandbox
 from interpreter.store import SessionRecord
-from interpreter.workspace import Storage
+from interpreter.workspace import Datasets, InputFolders, Storage
 
 log = structlog.get_logger()
 
@@ -41,6 +41,8 @@ class Maintenance:
         runtime: Runtime,
         workspaces: Storage,
         named: NamedWorkspaces,
+        inputs: InputFolders,
+        datasets: Datasets,
         reconcile_seconds: float,
         on_found: Callable[[LiveSession], None],
     ) -> None:
@@ -49,6 +51,8 @@ class Maintenance:
         self._runtime = runtime
         self._workspaces = workspaces
         self._named = named
+        self._inputs = inputs
+        self._datasets = datasets
         self._reconcile_seconds = reconcile_seconds
         self._on_found = on_found
         self._tasks = Tasks("maintenance")
@@ -71,7 +75,7 @@ class Maintenance:
                 live.covered = record.warm and live.use is not None
                 searches.append(self._tasks.spawn(self._find(session, live)))
         await self._runtime.sweep(self._launcher.known)
-        await self._workspaces.sweep(self._has_workspace)
+        await self._sweep_files()
         if searches:
             await asyncio.wait(searches, timeout=PATIENCE)
         self._tasks.spawn(self._repeat())
@@ -109,6 +113,7 @@ class Maintenance:
             if found is None:
                 raise SandboxFailed("its sandbox was gone when the gateway started again")
             await self._workspaces.open(live.workspace_id)
+            await self._see_inputs(session, live)
             if found == "paused":
                 session.keep_paused(live)
             else:
@@ -121,6 +126,14 @@ class Maintenance:
             log.warning("session not found again", session=session.id, reason=reason)
             await session.give_up(reason)
             await live.stop()
+
+    async def _see_inputs(self, session: LiveSession, live: LiveSandbox) -> None:
+        """An earlier gateway may have been killed between changing a sandbox and writing that down."""
+        try:
+            await live.see(session.record.inputs)
+        except (InterpreterError, OSError) as e:
+            if session.record.inputs:
+                log.error("a session lacks its inputs", session=session.id, reason=str(e))
 
     async def _repeat(self) -> None:
         while True:
@@ -140,7 +153,12 @@ class Maintenance:
         for session, live in before:
             if session.live is live and live.id not in there:
                 session.lost_sandbox("its sandbox is gone")
+        await self._sweep_files()
+
+    async def _sweep_files(self) -> None:
         await self._workspaces.sweep(self._has_workspace)
+        await self._inputs.sweep(lambda id: id in self._launcher.known)
+        await self._datasets.sweep()
 
     def _has_workspace(self, id: str) -> bool:
         return (

@@ -7,6 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 from msgspec import UNSET
@@ -35,7 +36,10 @@ from interpreter.models import (
 from interpreter.orchestrator import policy, states
 from interpreter.orchestrator.admission import Admission, Reservation
 from interpreter.orchestrator.executions import Executions
+from interpreter.orchestrator.files import Files
+from interpreter.orchestrator.inputs import SessionInputs
 from interpreter.orchestrator.launcher import Launcher, new_id
+from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.maintenance import Maintenance
 from interpreter.orchestrator.named_workspaces import NamedWorkspaces
 from interpreter.orchestrator.reaper import Reaper
@@ -44,7 +48,7 @@ from interpreter.orchestrator.tasks import Tasks
 from interpreter.orchestrator.uses import Use
 from interpreter.runtimes import Runtime
 from interpreter.store import SessionRecord, Store
-from interpreter.workspace import Workspaces
+from interpreter.workspace import Datasets, InputFolders, Workspaces
 
 log = structlog.get_logger()
 
@@ -73,7 +77,11 @@ class Orchestrator:
         self._sessions: dict[str, LiveSession] = {}
         self._reservations: dict[str, Reservation] = {}
         self._creations: dict[str, asyncio.Task[InterpreterError | None]] = {}
-        self._launcher = Launcher(config, runtime, self.workspaces)
+        self.datasets = Datasets(config.data_path / "datasets", config.datasets_mb)
+        self._folders = InputFolders(
+            config.data_path / "inputs", self.datasets, runtime.no_inputs_because
+        )
+        self._launcher = Launcher(config, runtime, self.workspaces, self._folders)
         self._admission = Admission(config, runtime.capacity)
         self._reaper = Reaper()
         self._maintenance = Maintenance(
@@ -82,17 +90,22 @@ class Orchestrator:
             runtime,
             self.workspaces,
             self.named,
+            self._folders,
+            self.datasets,
             config.reconcile_seconds,
             self._found,
         )
         self._tasks = Tasks("the orchestrator")
         self.executions = Executions(self, store)
+        self.files = Files(self)
+        self.inputs = SessionInputs(self.datasets, self._folders, self.get, self._sessions.values, store)
 
     # -- the gateway comes and goes
 
     async def start(self) -> None:
         """Finds the sessions of an earlier gateway, removes what belongs to none, fills the pools."""
         await self.workspaces.prepare()
+        await self.datasets.prepare()
         await self.named.load()
         extent = await self._store.extent()
         for record in await self._store.sessions():
@@ -144,6 +157,7 @@ class Orchestrator:
         # What a named workspace is mounted over is in use, too.
         in_use |= {s.record.sandbox_id or s.id for s in with_sandbox}
         await asyncio.gather(*(s.leave() for s in sessions))
+        self.files.close()
         await self.named.uses.close()
         await self.workspaces.close(in_use)
 
@@ -175,6 +189,7 @@ class Orchestrator:
             handle=None,
             env=policy.variables(request),
             on_idle=request.on_idle or self._config.on_idle,
+            inputs=self.inputs.choose(request.inputs),
             workspace=request.workspace,
             workspace_read_only=workspace is not None and request.workspace_read_only,
             owner=request.owner,
@@ -183,7 +198,8 @@ class Orchestrator:
         with self.named.quotas.room_for(record.owner, own_disk):
             use = None if workspace is None else self.named.use(workspace, record.workspace_read_only)
             if request.wait:
-                return await self._create_now(record, use)
+                with self.datasets.pinned(*record.inputs.values()):
+                    return await self._create_now(record, use)
             session = self._add(record)
         if use is not None:
             use.session_id = session.id
@@ -197,6 +213,7 @@ class Orchestrator:
         try:
             reservation = await self._admission.admit(record.limits, on_wait=lambda position: None)
             live, cold = await self._launcher.provide(record.environment, record.limits, use=use)
+            await self._see_inputs(live, record)
         except BaseException:
             _let_go(reservation, use)
             raise
@@ -226,6 +243,8 @@ class Orchestrator:
     async def _give_sandbox(self, session: LiveSession) -> None:
         """A sandbox for a session that is `creating`: its first, or another for its workspace."""
         await session.remember()
+        if session.record.inputs:
+            self._folders.check()
 
         def on_wait(position: object) -> None:
             session.queue_position = position  # type: ignore[assignment]
@@ -248,6 +267,7 @@ class Orchestrator:
             else:
                 live, cold = await self._launcher.provide(record.environment, record.limits, id, use)
             session.record = replace(session.record, starts=starts)
+            await self._see_inputs(live, record)
         except BaseException:
             _let_go(reservation, use)
             raise
@@ -267,6 +287,17 @@ class Orchestrator:
             use = self.named.use(workspace, record.workspace_read_only)
             use.session_id = session.id
         return use
+
+    async def _see_inputs(self, live: LiveSandbox, record: SessionRecord) -> None:
+        """Has a sandbox see what its session is to see. If it cannot, the sandbox is not wanted."""
+        if not record.inputs:
+            return
+        try:
+            await live.see(record.inputs)
+        except BaseException:
+            ending = self._launcher.discard if record.workspace_id is None else LiveSandbox.stop
+            await asyncio.shield(ending(live))
+            raise
 
     def _add(self, record: SessionRecord, last_seq: int | None = None) -> LiveSession:
         session = self._sessions[record.id] = LiveSession(record, self._config, self._store, last_seq)
@@ -435,6 +466,8 @@ class Orchestrator:
         self._sessions.pop(session_id, None)
         await self._cancel_creation(session)
         had_sandbox = await session.stop("it was deleted")
+        async with session.attaching:
+            pass  # what is being attached is attached first
         self._reaper.forget(session)
         await session.forget()
         executions = await self._store.count_executions(session_id)
@@ -448,6 +481,7 @@ class Orchestrator:
         deleted = self._store.delete_session(session_id)
         self._store.hurry()
         await deleted
+        await self.datasets.collect()
         return SessionDeleted(
             id=session_id,
             executions=executions,
@@ -455,6 +489,10 @@ class Orchestrator:
             workspace_bytes=size,
             sandbox=had_sandbox,
         )
+
+    def note(self, action: str, facts: Mapping[str, Any]) -> None:
+        """Records something that is about no session."""
+        self._store.audit(action, None, facts)
 
     def _megabytes_of(self, owner: str) -> int:
         """What the sessions of an owner may hold in workspaces of their own."""

@@ -77,6 +77,8 @@ class LiveSession:
         """Told when it has got, resumed or lost its sandbox."""
         self._config = config
         self._store = store
+        self.attaching = asyncio.Lock()
+        """Held while its inputs are changed."""
         self._changing = asyncio.Lock()
         self._remembering = asyncio.Lock()
         self._remembers = last_seq is None
@@ -118,6 +120,7 @@ class LiveSession:
             on_idle=record.on_idle,
             remaining=expiry.remaining(record, self.active_tick, self.executions),
             contexts=list(self.contexts or record.contexts),
+            inputs=sorted(record.inputs),
             created_at=record.created_at,
             last_activity=self.last_activity,
             expires_at=expiry.expires_at(record, self.active_tick),
@@ -234,7 +237,8 @@ class LiveSession:
         self._end(SessionState.stopped, reason)
 
     async def abandon(self, reason: str) -> None:
-        """Ends the cells that an earlier gateway left, of which no kernel will say anything more."""
+        """Ends the cells that an earlier gateway left, of which no kernel will say anything more: their
+        sandbox is gone, or goes, before it was connected to again."""
         await save_journaled(self._store, self.id, self.events)
         unfinished = await unfinished_cells(self._store, self.id, self._config)
         # Those that were taken up already end with their context.
@@ -460,6 +464,8 @@ class LiveSession:
                 if self.state in (SessionState.creating, SessionState.failed):
                     self._end(SessionState.stopped, reason)
                 return False
+            if not live.connected:
+                await self.abandon(reason)
             self._end(SessionState.stopped, reason)
             await live.stop()
             await self.events.caught_up()
@@ -492,6 +498,8 @@ class LiveSession:
         live = self.live
         if live is not None:
             live.gone = live.gone or reason
+            if not live.connected:
+                self._tasks.spawn(self.abandon(reason))
             self._fail(reason)
             self._tasks.spawn(live.stop())
 

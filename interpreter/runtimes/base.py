@@ -44,6 +44,8 @@ class Capacity:
 
 
 Found = Literal["running", "paused"]
+INPUTS = "/data/input"
+"""Where a sandbox sees the files that it is given to read."""
 
 
 class FilesElsewhere(ABC):
@@ -87,6 +89,8 @@ class Runtime(ABC):
     """Known once it is prepared."""
     files_elsewhere: FilesElsewhere | None = None
     """Set by `prepare` where sandboxes cannot have a folder of this machine as their workspace."""
+    no_inputs_because: str | None = None
+    """Set by `prepare` where sandboxes cannot have a folder that they only read: why."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -101,11 +105,18 @@ class Runtime(ABC):
 
     @abstractmethod
     async def start(
-        self, id: str, environment: str, limits: Limits, workspace: Path, read_only: bool = False
+        self,
+        id: str,
+        environment: str,
+        limits: Limits,
+        workspace: Path,
+        inputs: Path | None = None,
+        read_only: bool = False,
     ) -> Sandbox:
         """Called by the orchestrator: a new sandbox whose only writable host path is `workspace`,
         or that has none when that is `read_only`.
 
+        It sees the folder `inputs` at `INPUTS`, read-only, and also what is put there later.
         Returns as soon as the sandbox can be connected to; raises SandboxFailed.
         """
 

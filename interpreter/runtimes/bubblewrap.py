@@ -2,7 +2,8 @@
 
 Inside there is one user (1000) without any capability, its own processes, a loopback interface
 that leads nowhere, system libraries, the kernel environment and the payload read-only, a
-temporary /tmp, and the session's workspace: the only path of the host that can be written.
+temporary /tmp, the session's inputs read-only, and the session's workspace: the only path of the
+host that can be written.
 
 A gateway that is root needs two stages. Root inside a user namespace is still root to the host:
 it owns /proc/sys and is exempt from limits. So the outer stage, as root, only mounts (root can
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interpreter.runtimes import payload
+from interpreter.runtimes.base import INPUTS
 from interpreter.runtimes.kernel_environment import base_python
 
 FIRST_UID, UIDS = 0x70000000, 0x0F000000
@@ -55,6 +57,8 @@ class View:
     """Seen under the same path inside."""
     hidden: Path
     """Never seen, even if it lies inside something that is: the gateway's data."""
+    inputs: Path | None = None
+    """Seen at `INPUTS`, and never written."""
     fixed: bool = False
     """Whether the workspace is only read."""
 
@@ -190,6 +194,8 @@ def _mounts(view: View, scratch_bytes: int) -> list[str]:
     for path in view.read_only:
         mounts += _read_only(path, path)
     mounts += _read_only(view.payload, Path(payload.IN_SANDBOX))
+    if view.inputs is not None:
+        mounts += _read_only(view.inputs, Path(INPUTS))
     return [*mounts, "--ro-bind" if view.fixed else "--bind", str(view.workspace), "/workspace"]
 
 

@@ -12,6 +12,7 @@ from docker.types import Mount, Ulimit
 from interpreter.config import Environment
 from interpreter.models import Limits, Usage
 from interpreter.runtimes import options, payload
+from interpreter.runtimes.base import INPUTS
 from interpreter.runtimes.cgroup import MEGABYTE
 from interpreter.runtimes.enforcement import OPEN_FILES
 from interpreter.runtimes.run_directory import IN_CONTAINER
@@ -41,6 +42,8 @@ class Blueprint:
     """The host folder with the socket for the hand-over; None for a link by attaching."""
     in_volume: bool = False
     """Whether the workspace is a volume of the engine instead of a folder."""
+    inputs: str | None = None
+    """The host folder that it sees at `INPUTS`."""
     read_only: bool = False
     """Whether the workspace is only read."""
     follows: bool = False
@@ -118,6 +121,8 @@ class Blueprint:
             ]
         if self.run is not None:
             mounts.append(Mount(IN_CONTAINER, self.run, type="bind", read_only=True))
+        if self.inputs is not None:
+            mounts.append(Mount(INPUTS, self.inputs, type="bind", read_only=True))
         return mounts + options.mounts(self.configured)
 
 

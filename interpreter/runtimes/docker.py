@@ -124,6 +124,7 @@ class DockerRuntime(Runtime):
             self._ways[name] = await self._try_out(name, volumes)
         if any(way.in_volume for way in self._ways.values()):
             self.files_elsewhere = volumes
+            self.no_inputs_because = volumes.why
         await fitting.forget_others(engine, self._owner, self._images.values())
 
     async def _own_image(self, name: str, progress: Progress) -> str:
@@ -182,7 +183,13 @@ class DockerRuntime(Runtime):
     # -- sandboxes
 
     async def start(
-        self, id: str, environment: str, limits: Limits, workspace: Path, read_only: bool = False
+        self,
+        id: str,
+        environment: str,
+        limits: Limits,
+        workspace: Path,
+        inputs: Path | None = None,
+        read_only: bool = False,
     ) -> Sandbox:
         if environment not in self._images:
             raise UnknownEnvironment(f"There is no environment '{environment}'.")
@@ -193,9 +200,8 @@ class DockerRuntime(Runtime):
             link=way.link,
             key=secrets.token_hex(32) if way.link == "attach" else "",
         )
-        starting = asyncio.create_task(
-            self._launch(handle, id, environment, limits, workspace, read_only)
-        )
+        launch = self._launch(handle, id, environment, limits, workspace, inputs, read_only)
+        starting = asyncio.create_task(launch)
         try:
             done, _ = await asyncio.wait({starting}, timeout=self._config.engine_timeout)
             if not done:
@@ -226,12 +232,13 @@ class DockerRuntime(Runtime):
         environment: str,
         limits: Limits,
         workspace: Path,
+        inputs: Path | None,
         read_only: bool,
     ) -> ContainerHandle:
         await asyncio.to_thread(handle.directory.create)
         if self.files_elsewhere is None:
             await asyncio.to_thread(bubblewrap.give, workspace, self._outer_uid)
-        made = await self._start(handle, id, environment, limits, workspace, read_only)
+        made = await self._start(handle, id, environment, limits, workspace, inputs, read_only)
         process = await self._process(made)
         if process is not None and environment in self._gvisor:
             processes.first_to_go(process)
@@ -255,20 +262,22 @@ class DockerRuntime(Runtime):
         environment: str,
         limits: Limits,
         workspace: Path,
+        inputs: Path | None,
         read_only: bool,
     ) -> str:
         command, way = self._command(environment, limits, handle.link), self._ways[environment]
         planned = partial(self._blueprint, id, environment, limits, workspace)
+        seen = str(inputs) if inputs else None
         if handle.link == "attach":
             variables = {program.KEY_VARIABLE: handle.key}
             blueprint = planned(None, command, variables, way, read_only)
-            made = await self._containers.create(blueprint)
+            made = await self._containers.create(dataclasses.replace(blueprint, inputs=seen))
             await self._containers.start(made)
             return made
         run = handle.directory
         with run.hand_over() as listener, run.listen() as handed:
             blueprint = planned(run.shared, command, {}, way, read_only)
-            made = await self._containers.create(blueprint)
+            made = await self._containers.create(dataclasses.replace(blueprint, inputs=seen))
             code = await self._containers.start_and_hand_over(made, listener, handed)
         if code is not None:
             why = keeper.reason(code, _readable(await self._containers.last_words(made)), None)

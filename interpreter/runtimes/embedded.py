@@ -67,6 +67,8 @@ class EmbeddedRuntime(Runtime):
 
     async def prepare(self, progress: Progress) -> None:
         await asyncio.to_thread(self._prepare)
+        if self.isolation == "none":
+            self.no_inputs_because = "they are not isolated, and have no /data/input of their own"
         folder = self._config.kernels_path.resolve()
         for name, environment in self._config.environments.items():
             if environment.transport == "tcp" and self.isolation == "none":
@@ -100,7 +102,13 @@ class EmbeddedRuntime(Runtime):
         self.not_isolated_because = reason
 
     async def start(
-        self, id: str, environment: str, limits: Limits, workspace: Path, read_only: bool = False
+        self,
+        id: str,
+        environment: str,
+        limits: Limits,
+        workspace: Path,
+        inputs: Path | None = None,
+        read_only: bool = False,
     ) -> Sandbox:
         if environment not in self._kernels:
             raise UnknownEnvironment(f"There is no environment '{environment}'.")
@@ -116,6 +124,7 @@ class EmbeddedRuntime(Runtime):
             data=self._data,
             payload=self._payload,
             workspace=workspace.absolute(),
+            inputs=inputs,
             kernel=self._kernels[environment],
             configured=self._config.environments[environment],
             limits=limits,

@@ -38,6 +38,7 @@ class Launch:
     data: Path
     payload: Path
     workspace: Path
+    inputs: Path | None
     kernel: KernelEnvironment
     configured: Environment
     limits: Limits
@@ -89,9 +90,8 @@ class Launch:
         uid = bubblewrap.sandbox_uid(self.id, self.workspace)
         if uid is not None:
             bubblewrap.give(self.workspace, uid)
-        view = bubblewrap.View(
-            self.payload, self.workspace, (self.kernel.path,), self.data, self.read_only
-        )
+        own = (self.kernel.path,)
+        view = bubblewrap.View(self.payload, self.workspace, own, self.data, self.inputs, self.read_only)
         return bubblewrap.command(view, uid, self.limits.memory_mb * MEGABYTE, command)
 
 

@@ -14,11 +14,13 @@ from docker.types import DeviceRequest, Mount
 from interpreter.config import Environment
 from interpreter.errors import ConfigurationError
 from interpreter.runtimes import payload
+from interpreter.runtimes.base import INPUTS
 from interpreter.runtimes.run_directory import IN_CONTAINER
 
 OWN_PLACES = (
     "/workspace",
     "/mnt/data",
+    INPUTS,
     "/tmp",
     payload.IN_SANDBOX,
     IN_CONTAINER,
@@ -111,7 +113,7 @@ def _check_mount(name: str, mount: str, allowed: list[str]) -> None:
     if any(_is_below(place, own) or _is_below(own, place) for own in OWN_PLACES):
         raise ConfigurationError(
             f"The environment '{name}' mounts {host} as {inside}, where a session has something else.",
-            "Choose another place inside, such as /data.",
+            "Choose another place inside, such as /data/public.",
         )
 
 

@@ -25,9 +25,10 @@ from interpreter.link.frames import FrameError
 from interpreter.link.wire import CONTROL, Event, Message, Opened, Oversized
 from interpreter.sandbox.census import Census
 from interpreter.sandbox.channels import NAMES, says_idle
+from interpreter.sandbox.describing import Describing
 from interpreter.sandbox.doors import open_door
 from interpreter.sandbox.endings import Endings
-from interpreter.sandbox.kernels import Kernel, Launcher
+from interpreter.sandbox.kernels import Kernel, Launcher, payload_path
 from interpreter.sandbox.reactor import READ, WRITE, Reactor
 from interpreter.sandbox.settings import Settings
 from interpreter.sandbox.uplink import HOLD_SECONDS, Uplink
@@ -54,11 +55,15 @@ class Host:
         """Link stream → kernel name and channel."""
         self._census = Census(self._kernels)
         self._endings = Endings(self._census, self._kernels, self._uplink.answer)
+        self._describing = Describing(
+            settings.workspace, payload_path(), self._reactor, self._uplink.answer
+        )
         self._commands = {
             "start": self._start_kernel,
             "signal": self._signal_kernel,
             "processes": self._endings.report,
             "end": self._endings.end,
+            "describe": self._describing.begin,
             "workspace": self._show_workspace,
         }
 
@@ -90,6 +95,7 @@ class Host:
                 else:
                     self._resume(kernel)
             self._endings.step()
+            self._describing.step()
             if self._uplink.patience == 0.0:
                 for kernel in self._kernels.values():
                     self._wake(kernel)
@@ -98,7 +104,7 @@ class Host:
     def _patience(self) -> float | None:
         """How long to wait for something to happen."""
         kernels = self._kernels.values()
-        longest = min(self._uplink.patience, self._endings.patience)
+        longest = min(self._uplink.patience, self._endings.patience, self._describing.patience)
         if any(kernel.status is not None for kernel in kernels):
             longest = min(longest, DYING_POLL)
         if any(not kernel.channels.connected for kernel in kernels):
@@ -165,6 +171,7 @@ class Host:
     def _launch(self) -> None:
         self._launcher = Launcher(self._settings)
         self._census.zygote = self._launcher.zygote
+        self._describing.environment = self._launcher.environment
         self._reactor.watch(self._launcher.channel.fileno(), self._launched)
 
     def _renew_launcher(self) -> None:

@@ -51,6 +51,8 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """When its sandbox was started, on the clock that only a reboot sets back."""
     contexts: dict[str, datetime] = {}
     """Its kernels by name, and when each was made."""
+    inputs: dict[str, str] = {}
+    """The datasets that it sees: name → version."""
     workspace: str | None = None
     """The name of the named workspace that it uses; `workspace_id` says which one that is."""
     workspace_read_only: bool = False

@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from interpreter.models import Limits
+from interpreter.workspace.tree import Tree
+from interpreter.workspace.watching.watch import Watched
+
 EnforcedBy = Literal["filesystem", "nothing"]
 
 
@@ -56,6 +60,15 @@ class Storage(ABC):
     async def rest(self, id: str) -> int | None:
         """Called when nobody uses a named workspace any more, for the time being, and at start;
         returns the bytes of its files, or None when they are not known or it was at rest."""
+
+    @abstractmethod
+    async def tree(self, id: str, limits: Limits) -> Tree:
+        """Called when somebody outside wants the files of one; to be closed. Raises FilesUnreachable."""
+
+    @abstractmethod
+    async def watch(self, id: str) -> Watched | None:
+        """Called when a session has got a sandbox with one that is open: what cells change in it can be
+        told from now on. None when that cannot be."""
 
     @abstractmethod
     async def used(self, id: str) -> int | None:

@@ -12,15 +12,20 @@ import asyncio
 import contextlib
 import errno
 import subprocess
+import threading
 from collections.abc import Callable, Set
 from pathlib import Path
 
 import structlog
 
-from interpreter.errors import SandboxFailed
+from interpreter.errors import FilesUnreachable, SandboxFailed
+from interpreter.models import Limits
 from interpreter.runtimes.base import FilesElsewhere
+from interpreter.workspace.allowance import Allowance
 from interpreter.workspace.image import CommandFailed, Image, usable
 from interpreter.workspace.storage import EnforcedBy, Storage, Workspace
+from interpreter.workspace.tree import Tree
+from interpreter.workspace.watching.watch import Watched, Watcher
 
 log = structlog.get_logger()
 
@@ -35,8 +40,10 @@ class Workspaces(Storage):
         self._root = root.absolute()
         self._elsewhere = elsewhere
         self.here = elsewhere is None
+        self._watcher = Watcher()
         self.disk_enforced_by: EnforcedBy = "nothing"
         self.not_enforced_because: str | None = "it was not tried"
+        self._mounting = threading.Lock()
 
     async def prepare(self) -> None:
         if self._elsewhere is not None:
@@ -89,14 +96,29 @@ class Workspaces(Storage):
         image = self._image(id)
 
         def mount() -> None:
-            if image.file.exists() and not image.mounted:
-                image.mount()
+            # A session can be started while somebody looks at its files: it is mounted once.
+            with self._mounting:
+                if image.file.exists() and not image.mounted:
+                    image.mount()
 
         try:
             await asyncio.to_thread(mount)
         except OSError as e:
             raise SandboxFailed(f"The session's disk cannot be used: {e}.") from e
         return Workspace(image.at, "filesystem" if image.exists else "nothing")
+
+    async def tree(self, id: str, limits: Limits) -> Tree:
+        """The files of a workspace, whether a sandbox uses it or not; to be closed."""
+        if self._elsewhere is not None:
+            raise FilesUnreachable(f"The files of sessions are not here: {self._elsewhere.why}.")
+        opened = await self.open(id)
+        capped = opened.disk_enforced_by == "filesystem"
+        allowance = Allowance(opened.path, limits.file_mb, limits.disk_mb, capped)
+        return await asyncio.to_thread(Tree, opened.path, allowance)
+
+    async def watch(self, id: str) -> Watched | None:
+        """Begins to watch what changes in a workspace that is open; None when that cannot be."""
+        return None if self._elsewhere is not None else await self._watcher.watch(self.path(id))
 
     async def rest(self, id: str) -> int | None:
         used = await self.used(id)
@@ -166,6 +188,7 @@ class Workspaces(Storage):
 
     async def close(self, in_use: Set[str]) -> None:
         await self._each(self._unmount, besides=in_use)
+        self._watcher.close()
 
     async def _each(self, do: Callable[[str], object], besides: Set[str]) -> None:
         def do_each() -> None:

@@ -51,3 +51,18 @@ def test_containers_are_measured_and_none_is_left() -> None:
     assert [figure["met"] is not None for figure in found] == [True, True, True, False]
     assert all(figure["median"] > 0 for figure in found)
     assert len(found[-1]["ours"]) == 2, "the memory of each idle session"
+
+
+def test_finding_changes_is_measured() -> None:
+    with tempfile.TemporaryDirectory(prefix="b-") as folder:
+        scratch, results = Path(folder, "t"), Path(folder, "results")
+        scratch.mkdir()
+        environ = {**os.environ, "TMPDIR": str(scratch)}
+        command = [sys.executable, "-m", "benchmarks", "changes", "--quick", "--results", str(results)]
+        run = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+        assert run.returncode == 0, run.stdout + run.stderr
+        (file,) = results.iterdir()
+        found = json.loads(file.read_text())["figures"]["changes"]
+        assert not list(scratch.iterdir())
+    assert [figure["met"] is not None for figure in found] == [True, False, False]
+    assert all(figure["median"] > 0 for figure in found)

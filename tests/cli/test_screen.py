@@ -123,3 +123,19 @@ def test_what_a_terminal_cannot_show_does_not_end_the_command() -> None:
 def test_a_warning_is_a_line_of_its_own_on_stderr() -> None:
     warning = happened("warning", what="timeout", message="The cell ends in 10 s.", left=10)
     assert show(printed("a"), warning, printed("b\n")) == ("ab\n", "warning: The cell ends in 10 s.\n")
+
+
+def test_changed_files_are_named_on_a_terminal_and_nowhere_else() -> None:
+    files = [
+        {"path": "out/plot.png", "change": "created", "size": 12_345},
+        {"path": "gone\x1b[2J\n", "change": "deleted", "size": None},
+    ]
+    changed = happened("files", files=files, left_out=1_999)
+    assert show(changed) == ("", "")
+    terminal = Terminal()
+    Screen(terminal, terminal, None).show(changed)
+    shown = terminal.getvalue().replace("\x1b[2m", "").replace("\x1b[0m", "")
+    assert shown == (
+        "created out/plot.png (12.3 kB)\n"
+        "deleted gone\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}\nand 1,999 more files\n"
+    )

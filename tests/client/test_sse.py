@@ -47,7 +47,7 @@ def test_an_event_that_was_cut_is_not_given_out() -> None:
 
 
 def test_an_event_of_a_newer_gateway_is_passed_over() -> None:
-    assert [e.seq for e in parse(event(1, "files"), event(2, "clear", wait=False))] == [2]
+    assert [e.seq for e in parse(event(1, "newer"), event(2, "clear", wait=False))] == [2]
 
 
 def test_carriage_returns_do_no_harm() -> None:

@@ -11,7 +11,9 @@ import docker
 import pytest
 
 from tests.conftest import Gateway
+from tests.e2e.test_inputs import zipped
 from tests.environments import Cells, configured, session
+from tests.read_only import CHANGES
 
 SETTINGS = '[environments.guarded]\nimage = "interpreter/python"\noci_runtime = "runsc"\n'
 
@@ -39,6 +41,33 @@ def test_cells_run_under_gvisor(cells: Cells) -> None:
 def test_state_and_files_stay(cells: Cells) -> None:
     cells.text("import pandas\nx = pandas.Series([1, 2, 3])\nopen('kept.txt', 'w').write('here')")
     assert cells.text("int(x.sum()), open('kept.txt').read()") == "(6, 'here')"
+
+
+def test_inputs_are_seen_and_cannot_be_changed(guarded: Gateway, cells: Cells) -> None:
+    with guarded.client() as client:
+        files = client.put("/v1/datasets/numbers?unpack=true", content=zipped({"sub/b.csv": b"deep"}))
+        assert files.status_code == 201, files.text
+        assert cells.text("import os\nos.listdir('/data/input')") == "[]"
+        attached = client.post(f"{cells.path}/inputs", json={"dataset": "numbers"})
+        assert attached.status_code == 200, attached.text
+        assert cells.text("open('/data/input/numbers/sub/b.csv').read()") == "'deep'"
+        assert cells.text(CHANGES) == "[]"
+        assert cells.text("open('/data/input/numbers/sub/b.csv').read()") == "'deep'"
+        client.delete(f"{cells.path}/inputs/numbers")
+        assert cells.text("os.listdir('/data/input')") == "[]"
+
+
+def test_what_a_cell_changed_is_listed(cells: Cells) -> None:
+    made = cells.run("import os\nos.makedirs('new/deep')\nopen('new/deep/x.csv', 'w').write('a')")
+    assert [(f["path"], f["change"], f["size"]) for f in made["files"]] == [
+        ("new/deep/x.csv", "created", 1)
+    ]
+    changed = cells.run("open('new/deep/x.csv', 'a').write('b')\nos.rename('new', 'moved')")
+    assert [(f["path"], f["change"]) for f in changed["files"]] == [
+        ("moved/deep/x.csv", "created"),
+        ("new/deep/x.csv", "deleted"),
+    ]
+    assert cells.run("open('moved/deep/x.csv').read()")["files"] == []
 
 
 def test_there_is_no_network(cells: Cells) -> None:

@@ -119,6 +119,27 @@ def test_a_paused_session_is_found_again_by_the_next_gateway(own_gateway: Gatewa
         assert client.delete(path).status_code == 200, "also a frozen sandbox can be ended"
 
 
+def test_a_cell_that_was_paused_ends_with_its_sandbox_also_at_the_next_gateway(
+    own_gateway: Gateway,
+) -> None:
+    own_gateway.start()
+    with own_gateway.client() as client:
+        id = client.post("/v1/sessions").json()["id"]
+        path = f"/v1/sessions/{id}"
+        body = {"code": "print(1)\nimport time; time.sleep(60)", "timeout": 100, "wait": False}
+        cell = client.post(f"{path}/executions", json=body).json()["id"]
+        wait_for(lambda: client.get(f"{path}/executions/{cell}").json()["outputs"])
+        client.post(f"{path}/pause")
+    own_gateway.kill()
+    own_gateway.start()
+    with own_gateway.client() as client:
+        client.post(f"{path}/stop")
+        ended = client.get(f"{path}/executions/{cell}?wait=true").json()
+        assert (ended["status"], ended["text"]) == ("lost", "1\n")
+        assert client.post(f"{path}/start").status_code == 200
+        assert client.post(f"{path}/executions", json={"code": "6 * 7"}).json()["text"] == "42"
+
+
 # -- stop and start
 
 

@@ -71,7 +71,7 @@ def test_a_mount_cannot_be_written(cells: Cells, folders: Path) -> None:
     ("mount", "problem"),
     [
         ("{}/allowed/way-out:/data", "/secret), which is below none of allowed_mounts"),
-        ("{}/allowed/nothing:/data", "bind source path does not exist"),
+        ("{}/allowed/nothing:/data/public", "bind source path does not exist"),
     ],
 )
 def test_a_mount_that_cannot_be_is_an_error_at_start(

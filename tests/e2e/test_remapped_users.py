@@ -11,7 +11,9 @@ import pytest
 
 import tests.engine
 from tests.conftest import Gateway
+from tests.e2e.test_inputs import zipped
 from tests.environments import Cells, configured, session
+from tests.read_only import CHANGES
 
 SETTINGS = '[environments.remapped]\nimage = "interpreter/python"\nuserns = true\n'
 
@@ -59,3 +61,17 @@ def test_files_are_usable_from_both_sides(remapped: Gateway, cells: Cells) -> No
     assert cells.text("open('outside.txt').read()") == "'from outside'"
     cells.text("os.remove('outside.txt'); os.rename('made', 'renamed')")
     assert not (folder / "outside.txt").exists()
+
+
+def test_inputs_are_seen_and_cannot_be_changed(remapped: Gateway, cells: Cells) -> None:
+    with remapped.client() as client:
+        files = client.put("/v1/datasets/numbers?unpack=true", content=zipped({"sub/b.csv": b"deep"}))
+        assert files.status_code == 201, files.text
+        assert cells.text("import os\nos.listdir('/data/input')") == "[]"
+        attached = client.post(f"{cells.path}/inputs", json={"dataset": "numbers"})
+        assert attached.status_code == 200, attached.text
+        assert cells.text("open('/data/input/numbers/sub/b.csv').read()") == "'deep'"
+        assert cells.text(CHANGES) == "[]"
+        assert cells.text("open('/data/input/numbers/sub/b.csv').read()") == "'deep'"
+        client.delete(f"{cells.path}/inputs/numbers")
+        assert cells.text("os.listdir('/data/input')") == "[]"

@@ -13,6 +13,7 @@ from tests.conftest import Gateway
 from tests.engines.conftest import MakeGateway, new_session, refusal, run
 from tests.engines.own_engine import OwnEngine
 from tests.engines.proxy import Proxy
+from tests.gateway.conftest import assert_refused
 from tests.mounts import mounts_of, soon
 
 
@@ -47,10 +48,14 @@ def test_files_are_kept_in_a_volume_as_long_as_the_session(
         session = new_session(client)
         id = session["id"]
         assert session["disk_enforced_by"] == "nothing"
-        assert run(client, id, "open('kept', 'w').write('x'); import os; os.getuid()")["text"] == "1000"
+        result = run(client, id, "open('kept', 'w').write('x'); import os; os.getuid()")
+        assert result["text"] == "1000"
+        assert result["files"] is None, "nobody here sees them"
         assert client.get(f"/v1/sessions/{id}").json()["usage"]["memory_bytes"] > 0
         owner = (gateway.data / "owner").read_text()
         assert volumes(elsewhere)[id]["Labels"]["org.interpreter.owner"] == owner
+        for answer in (client.get(f"/v1/sessions/{id}/files"), client.put(f"/v1/sessions/{id}/files/f")):
+            assert_refused(answer, "files_unreachable", "cells")
     assert mounts_of(gateway.data) == [], "nothing is mounted for nobody"
     gateway.kill()
     gateway.start()
@@ -82,6 +87,20 @@ def test_a_volume_outlives_its_container_and_goes_with_its_session(
     assert set(volumes(elsewhere)) == {"other"}
     engine.remove_volume("interpreter-somebody-else-other")
     engine.close()
+
+
+def test_that_there_are_no_inputs_is_told(gateway: Gateway) -> None:
+    with gateway.client() as client:
+        assert client.put("/v1/datasets/d", content=b"x").status_code == 201
+        id = new_session(client)["id"]
+        for answer in (
+            client.post(f"/v1/sessions/{id}/inputs", json={"dataset": "d"}),
+            client.post("/v1/sessions", json={"inputs": ["d"]}),
+        ):
+            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "inputs_unavailable")
+            assert "the engine does not see the gateway's files" in answer.json()["error"]["message"]
+        client.delete(f"/v1/sessions/{id}")
+        client.delete("/v1/datasets/d")
 
 
 def test_a_link_by_a_socket_is_refused_where_it_cannot_work(

@@ -28,7 +28,7 @@ def traces_of(gateway: Gateway, id: str) -> list[str]:
     """Whatever there is of a sandbox and its workspace."""
     found = [f"process {process.pid}" for process in processes_of(id)]
     found += groups_of([id]) + mounts_of(gateway.data) + loop_devices_of(gateway.data)
-    for folder in ("workspaces", "run"):
+    for folder in ("workspaces", "run", "inputs"):
         found += map(str, (gateway.data / folder).iterdir())
     return [trace for trace in found if id in trace or trace.startswith("process")]
 
@@ -60,7 +60,7 @@ def test_strays_are_found_while_the_gateway_runs(own_gateway: Gateway) -> None:
     with sessions(own_gateway) as s:
         kept = s.create()
         s.run(kept, "x = 1")
-        for folder in ("workspaces", "run"):
+        for folder in ("workspaces", "run", "inputs"):
             (own_gateway.data / folder / "s-stray").mkdir()
         (own_gateway.data / "workspaces" / "s-other.img").write_bytes(b"nothing")
         wait_for(lambda: not traces_of(own_gateway, "s-stray"))

@@ -20,6 +20,11 @@ ON_A_SESSION = [
     ("GET", "/events"),
     ("GET", "/executions"),
     ("POST", "/executions"),
+    ("GET", "/files"),
+    ("GET", "/files/f"),
+    ("PUT", "/files/f"),
+    ("DELETE", "/files/f"),
+    ("POST", "/files/f"),
 ]
 ON_AN_EXECUTION = [
     ("GET", ""),
@@ -29,7 +34,11 @@ ON_AN_EXECUTION = [
     ("GET", "/output"),
     ("POST", "/input"),
 ]
-BODIES = {"/executions": b'{"code": "1"}', "/input": b'{"value": "x"}'}
+BODIES = {
+    "/executions": b'{"code": "1"}',
+    "/input": b'{"value": "x"}',
+    "/files/f": b'{"move_to": "g"}',
+}
 
 
 @pytest.fixture

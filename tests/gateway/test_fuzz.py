@@ -38,6 +38,10 @@ workspaces = { values = ["fuzzed"] }
 include-operation-id = ["delete_session", "stop_session"]
 parameters = { "path.session_id" = "s-none" }
 [[operations]]
+include-operation-id = ["upload_dataset", "describe_file", "attach_input", "detach_input"]
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", "400", "404", "409", "422"]
+[[operations]]
 include-operation-id = "delete_workspace"
 parameters = { "path.workspace" = "none" }
 [[operations]]
@@ -48,6 +52,12 @@ expected-statuses = ["2xx", "400", "404", "409"]
 include-operation-id = ["create_session", "run_cell", "update_execution"]
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", "400", "404", "409", "429"]
+[[operations]]
+include-operation-id = ["list_files", "read_file", "write_file", "write_files", "delete_file", "change_file"]
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", "304", "400", "404", "409", "412", "416"]
+[operations.checks.negative_data_rejection]
+expected-statuses = ["400", "401", "403", "404", "405", "406", "409", "412", "415", "422", "428", "429", "5xx"]
 [[operations]]
 include-operation-id = "update_session"
 parameters = { "path.session_id" = "$stopped" }

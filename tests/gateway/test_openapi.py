@@ -17,7 +17,8 @@ from interpreter.models import ExecutionCreate, InputReply, LimitsRequest, Sessi
 TYPES = {
     type.__name__: type
     for operation in LISTED
-    for type in (operation.body, *operation.answers.values())
+    for answer in (operation.body, *operation.answers.values())
+    for type in (answer if isinstance(answer, tuple) else (answer,))
     if type is not None
 }
 BODIES = [ExecutionCreate, InputReply, LimitsRequest, SessionCreate]
@@ -64,7 +65,7 @@ def test_every_error_in_it_exists_with_its_status(description: dict[str, Any]) -
     named = set()
     for operation in LISTED:
         for status, answer in described(description, operation)["responses"].items():
-            if status.startswith("2"):
+            if int(status) < 400:
                 continue
             for code in answer["description"].split(" or "):
                 assert BY_CODE[code].status == int(status)

@@ -17,13 +17,17 @@ async def start(tmp_path: Path) -> AsyncIterator[StartProbe]:
     started: list[Probe] = []
 
     async def start_one(
-        limits: Limits = SMALL, isolation: str = "bubblewrap", data: str = "data", grouped: bool = True
+        limits: Limits = SMALL,
+        isolation: str = "bubblewrap",
+        data: str = "data",
+        grouped: bool = True,
+        inputs: Path | None = None,
     ) -> Probe:
         runtime = await prepared(tmp_path / data, isolation, grouped)
         id = unique_id()
         workspace = tmp_path / f"workspace-{id}"
         workspace.mkdir()
-        sandbox = await runtime.start(id, "python", limits, workspace)
+        sandbox = await runtime.start(id, "python", limits, workspace, inputs)
         started.append(Probe(runtime, sandbox, workspace))
         return started[-1]
 

@@ -80,7 +80,11 @@ def test_a_mount_that_may_not_be_is_refused(tmp_path: Path, mount: str, problem:
 def test_what_was_checked_is_what_is_mounted(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    environment = Environment(mounts=[f"{tmp_path}/link:/data"])
+    environment = Environment(mounts=[f"{tmp_path}/link:/data/public"])
     options.check("science", environment, [str(tmp_path)], {})
     (made,) = options.mounts(environment)
-    assert (made["Source"], made["Target"], made["ReadOnly"]) == (f"{tmp_path}/real", "/data", True)
+    assert (made["Source"], made["Target"], made["ReadOnly"]) == (
+        f"{tmp_path}/real",
+        "/data/public",
+        True,
+    )

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from probing import Probe, StartProbe
 
+from tests.read_only import CHANGES
+
 WRITABLE = """
 import os
 result = []
@@ -183,3 +185,22 @@ for fd in os.listdir('/proc/self/fd'):
     assert set(files) <= {"/dev/null", log}
     # The listener, and the connection that asks.
     assert sum(target.startswith("socket:") for target in found.values()) <= 3
+
+
+async def test_it_sees_its_inputs_also_later_ones_and_cannot_change_them(
+    start: StartProbe, tmp_path: Path
+) -> None:
+    inputs = tmp_path / "inputs"
+    inputs.mkdir()
+    inputs.chmod(0o755)
+    probe = await start(inputs=inputs)
+    assert await probe.run("import os; result = os.listdir('/data/input')") == []
+    (inputs / "numbers" / "sub").mkdir(parents=True)
+    file = inputs / "numbers" / "sub" / "b.csv"
+    file.write_text("deep")
+    file.chmod(0o444)
+    assert await probe.run("result = open('/data/input/numbers/sub/b.csv').read()") == "deep"
+    assert await probe.run(CHANGES + "\nresult = managed") == []
+    assert file.read_text() == "deep"
+    assert file.stat().st_mode & 0o777 == 0o444
+    assert file.stat().st_nlink == 1

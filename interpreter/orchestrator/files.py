@@ -1,0 +1,87 @@
+"""From a session to its files.
+
+They are there as long as the session is, whether it has a sandbox or not. A session that is paused
+stays paused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from interpreter.errors import ShuttingDown, WrongState
+from interpreter.workspace import Tree
+
+if TYPE_CHECKING:
+    from interpreter.orchestrator.orchestrator import Orchestrator
+    from interpreter.orchestrator.session import LiveSession
+
+T = TypeVar("T")
+THREADS = 8
+
+
+def _check_named(session: LiveSession, change: bool) -> None:
+    """A named workspace may be another session's to write to, when this one does not have it now."""
+    if session.live is None:
+        raise WrongState(
+            "This session does not have its workspace now, which may be in use elsewhere.",
+            "Start the session first, or use another one that has the workspace.",
+        )
+    if change and session.record.workspace_read_only:
+        raise WrongState("This session only reads its workspace.", "Use the session that writes it.")
+
+
+class Files:
+    """The files of all sessions. Work on them has threads of its own: a slow disk, or a long copy,
+    keeps nobody waiting who does not want files."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._orchestrator = orchestrator
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="files")
+
+    @asynccontextmanager
+    async def tree(self, session_id: str, *, change: bool = False) -> AsyncIterator[Tree]:
+        """A session's files, to look at or also to change them."""
+        tree = await self.open(session_id, change=change)
+        try:
+            yield tree
+        finally:
+            tree.close()
+
+    async def open(self, session_id: str, *, change: bool) -> Tree:
+        """The same, to be closed by the caller."""
+        if change and self._orchestrator.draining:
+            raise ShuttingDown("The gateway is about to stop.")
+        session = self._orchestrator.get(session_id)
+        session.check_here()
+        await session.created.wait()
+        workspace = session.record.workspace_id
+        if workspace is None:
+            raise WrongState(f"This session has no files: {session.record.reason}")
+        if session.record.workspace is not None:
+            _check_named(session, change)
+        if session.awake:
+            session.touch()
+        return await self._orchestrator.workspaces.tree(workspace, session.limits)
+
+    async def run(self, work: Callable[..., T], *arguments: object) -> T:
+        """Does work on files in a thread, always to its end: descriptors are closed only after it."""
+        working = asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            await asyncio.wait({working})
+            raise
+
+    def later(self, work: Callable[[], object]) -> None:
+        """Does work on files that nobody waits for."""
+        try:
+            self._threads.submit(work)
+        except RuntimeError:  # the gateway ends, and the threads have ended
+            work()
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
