@@ -19,6 +19,7 @@ from interpreter.errors import (
     NoSpaceLeft,
     OwnerDiskFull,
     SandboxFailed,
+    ShuttingDown,
     WorkspaceExists,
     WorkspaceInUse,
     WorkspaceNotFound,
@@ -60,6 +61,7 @@ class Restored(Struct, forbid_unknown_fields=True):
 
 async def create_workspace(call: ApiHandler) -> Any:
     request = call.body(WorkspaceCreate)
+    call.orchestrator.check_open()
     await call.orchestrator.named.create(request)
     call.set_header("Location", f"/v1/workspaces/{request.name}")
     return await call.orchestrator.named.model(request.name)
@@ -85,6 +87,7 @@ async def delete_workspace(call: ApiHandler) -> Any:
 
 async def copy_workspace(call: ApiHandler) -> Any:
     request = call.body(WorkspaceCopy)
+    call.orchestrator.check_open()
     await call.orchestrator.named.copy(call.path["workspace"], request)
     call.set_header("Location", f"/v1/workspaces/{request.to}")
     return await call.orchestrator.named.model(request.to)
@@ -130,6 +133,7 @@ async def receive_archive(call: ApiHandler) -> Streaming[None]:
         )
     except msgspec.ValidationError as e:
         raise InvalidRequest(f"The workspace cannot be called so: {e}.") from None
+    call.orchestrator.check_open()
     return Streaming(lambda chunks: call.orchestrator.named.restore(request, chunks))
 
 
@@ -152,7 +156,7 @@ OPERATIONS = [
         create_workspace,
         body=WorkspaceCreate,
         answers={201: Workspace},
-        errors=(WorkspaceExists, LimitTooHigh, OwnerDiskFull, SandboxFailed),
+        errors=(WorkspaceExists, LimitTooHigh, OwnerDiskFull, SandboxFailed, ShuttingDown),
     ),
     Operation(
         "GET",
@@ -196,7 +200,7 @@ OPERATIONS = [
         answers={201: Workspace},
         errors=(
             *(WorkspaceNotFound, WorkspaceExists, LimitTooHigh, OwnerDiskFull),
-            *(NoSpaceLeft, FilesUnreachable, SandboxFailed),
+            *(NoSpaceLeft, FilesUnreachable, SandboxFailed, ShuttingDown),
         ),
     ),
     Operation(
@@ -220,7 +224,7 @@ OPERATIONS = [
         answers={201: Workspace},
         errors=(
             *(InvalidArchive, WorkspaceExists, LimitTooHigh, OwnerDiskFull),
-            *(NoSpaceLeft, FilesUnreachable, SandboxFailed),
+            *(NoSpaceLeft, FilesUnreachable, SandboxFailed, ShuttingDown),
         ),
     ),
 ]

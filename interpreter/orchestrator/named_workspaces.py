@@ -21,6 +21,7 @@ from interpreter.errors import (
     FilesUnreachable,
     LimitFixed,
     LimitTooHigh,
+    StoreUnavailable,
     WorkspaceExists,
     WorkspaceNotFound,
 )
@@ -155,6 +156,7 @@ class NamedWorkspaces:
                 try:
                     await self._stored(self._store.save_workspace(record))
                 except BaseException:
+                    self._store.delete_workspace(id)  # it may be stored all the same
                     await asyncio.shield(self._storage.remove(id))
                     raise
                 self._records[name] = record
@@ -191,13 +193,15 @@ class NamedWorkspaces:
             owner=request.owner or record.owner,
             disk_mb=request.disk_mb or record.disk_mb,
         )
+        megabytes = self._megabytes(wanted.disk_mb)
         async with self._read(record, "somebody who copies it") as source:
-            await self.make(wanted, lambda files: copy(source.path, files.path, self._size(wanted)))
+            await self.make(wanted, lambda files: copy(source.path, files.path, megabytes))
 
     async def restore(self, request: WorkspaceCreate, archive: AsyncIterator[bytes]) -> None:
         """A new one with what is in an archive."""
         self._check_here()
-        await self.make(request, lambda files: restore(files.path, archive, self._size(request)))
+        megabytes = self._megabytes(request.disk_mb)
+        await self.make(request, lambda files: restore(files.path, archive, megabytes))
 
     @asynccontextmanager
     async def archive(self, name: str) -> AsyncIterator[Packed]:
@@ -216,9 +220,6 @@ class NamedWorkspaces:
             yield await use.open()
         finally:
             use.release()
-
-    def _size(self, request: WorkspaceCreate) -> int:
-        return self._megabytes(request.disk_mb)
 
     def _check_here(self) -> None:
         if not self._storage.here:
@@ -266,7 +267,7 @@ class NamedWorkspaces:
         try:
             try:
                 await self._stored(self._store.delete_workspace(record.id))
-            except BaseException:
+            except StoreUnavailable:
                 self._records[name] = record
                 raise
             async with self.uses.alone(record.id):
