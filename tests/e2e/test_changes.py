@@ -251,7 +251,7 @@ def test_sessions_leave_no_descriptors(own_gateway: Gateway) -> None:
 
         use()
         before, open_files = queues(), psutil.Process(pid).num_fds()
-        for _ in range(200):
+        for _ in range(20):
             use()
         assert queues() == before == 0
         assert psutil.Process(pid).num_fds() <= open_files + 3

@@ -429,7 +429,7 @@ os.rename('moved', 'old')
 
 async def test_more_between_cells_than_the_queue_holds_belongs_to_none(place: Watching) -> None:
     def churn() -> None:
-        for i in range(queue_limit()):
+        for i in range(queue_limit() // 2 + 10):
             (place.path / f"{i % 10}").write_text("x")
         (place.path / "d").mkdir()
 
@@ -479,6 +479,21 @@ async def test_too_many_names_are_given_up(place: Watching, monkeypatch: pytest.
 
 async def test_what_cannot_be_watched_is_not_known(watcher: Watcher, tmp_path: Path) -> None:
     assert await watcher.watch(tmp_path / "nothing") is None
+
+
+async def test_workspaces_that_come_and_go_leave_nothing(watcher: Watcher, tmp_path: Path) -> None:
+    def used() -> int:
+        return watcher._room._left
+
+    before = used()
+    for i in range(200):
+        path = tmp_path / f"{i}/workspace"
+        (path / "a/b").mkdir(parents=True)
+        async with watching(watcher, path) as place:
+            assert len(list(links())) == 1
+            assert await place.changes(shell(place, "mkdir -p c; echo > c/x")) == {"c/x": "created"}
+    assert not list(links())
+    assert used() == before
 
 
 async def test_workspaces_that_share_a_queue(tmp_path: Path) -> None:
