@@ -16,6 +16,7 @@ import os
 import shutil
 import struct
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,8 @@ TOOLS = {
     "mount": "util-linux",
     "umount": "util-linux",
 }
+DETACH_SECONDS, DETACH_POLL = 10.0, 0.01
+"""The kernel tells nobody when it lets go of a device."""
 SHUT_DOWN, WITHOUT_WRITING = 0x8004587D, struct.pack("I", 2)
 """FS_IOC_SHUTDOWN: a file system that is thrown away need not be written to the disk first."""
 
@@ -132,6 +135,13 @@ class Image:
         return True
 
     def _grow_at_rest(self, before: int, megabytes: int) -> bool:
+        # A sandbox that has just ended may hold it a moment longer, unseen from here. The kernel
+        # would write its own idea of it over what is changed behind its back.
+        deadline = time.monotonic() + DETACH_SECONDS
+        while self._attached():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(DETACH_POLL)
         try:
             # resize2fs insists on it; a file system without a journal has no other way to be sure.
             _run("e2fsck", "-f", "-p", self.file, fine=(0, 1))
@@ -141,6 +151,14 @@ class Image:
             os.truncate(self.file, before * MEGABYTE)
             return False
         return True
+
+    def _attached(self) -> bool:
+        """Whether a loop device has it, wherever that is mounted."""
+        for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+            with contextlib.suppress(OSError):  # it was detached just now
+                if backing.read_text().removesuffix("\n") == str(self.file.resolve()):
+                    return True
+        return False
 
     def _resize(self, device: Path, megabytes: int) -> None:
         os.truncate(self.file, megabytes * MEGABYTE)

@@ -271,6 +271,34 @@ async def test_a_workspace_grows_at_rest(workspaces: Workspaces, root: Path) -> 
     assert (path / "file").read_bytes() == b"x" * MEGABYTE
 
 
+async def test_a_workspace_does_not_grow_behind_the_back_of_who_still_has_it(
+    workspaces: Workspaces, root: Path
+) -> None:
+    """As a container that has just ended does for a moment, in a mount namespace of its own."""
+    await workspaces.create("w-1", 16)
+    holding = await asyncio.create_subprocess_exec(
+        *("unshare", "--mount", "--propagation", "private", "cat"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert holding.stdin is not None
+    assert holding.stdout is not None
+    holding.stdin.write(b"?")
+    assert await holding.stdout.read(1) == b"?"
+    await workspaces.rest("w-1")
+    assert mounts_of(root) == []
+    assert loop_devices_of(root) != []
+    growing = asyncio.create_task(workspaces.grow("w-1", 64))
+    await asyncio.sleep(0.5)
+    assert not growing.done()
+    assert (root / "w-1.img").stat().st_size == 16 * MEGABYTE
+    holding.stdin.close()
+    await holding.wait()
+    assert await growing
+    path = (await workspaces.open("w-1")).path
+    assert 48 * MEGABYTE < size(path) <= 64 * MEGABYTE
+
+
 async def test_a_damaged_workspace_stays_as_large_as_it_was(workspaces: Workspaces, root: Path) -> None:
     await workspaces.create("w-1", 16)
     await workspaces.rest("w-1")
