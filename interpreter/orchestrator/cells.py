@@ -66,6 +66,8 @@ class Cells:
         self._kernel: KernelConnection | None = None
         self._taking_up = False
         """Whether it is still being found out how far the cells of an earlier gateway are."""
+        self._sending: asyncio.Task[None] | None = None
+        """Sends the running cell, if that had to wait."""
         self._tasks = Tasks("cells")
         self._ending = Tasks("cells that end")
         events.before_flush.append(self._note_half_finished)
@@ -250,9 +252,14 @@ class Cells:
 
     def _send(self, cell: Cell) -> None:
         if self.watched is not None and (waiting := self.watched.catch_up()) is not None:
-            self._tasks.spawn(self._send_later(cell, self.watched, waiting))
+            self._sending = self._tasks.spawn(self._send_later(cell, self.watched, waiting))
         else:
             self._send_now(cell)
+
+    async def sent(self) -> None:
+        """Returns when the kernel has been sent the running cell, or never will be."""
+        if self._sending is not None:
+            await asyncio.wait({self._sending})
 
     async def _send_later(
         self, cell: Cell, watched: Watched, waiting: asyncio.Future[None] | None

@@ -59,16 +59,19 @@ def _take_target() -> str | None:
 def on_sigint(number: int, frame: Any) -> None:
     global _early
     meant = _take_target()
-    if not _in_cell:
-        if not _over:
-            _early = time.monotonic(), meant
-    elif meant in (None, _cell):
+    if meant not in (None, _cell):
+        _early = time.monotonic(), meant  # for one that is still to begin, or will not come again
+    elif _in_cell:
         raise KeyboardInterrupt
+    elif not _over:
+        _early = time.monotonic(), meant
 
 
 def _end_of_cell() -> None:
     global _early, _over
-    _early, _over = None, True
+    _over = True
+    if _early is not None and _early[1] in (None, _cell):
+        _early = None
 
 
 def _end_of_request() -> None:

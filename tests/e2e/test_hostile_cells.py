@@ -189,5 +189,9 @@ def test_a_container_is_what_it_is_said_to_be(engine: Any, http: httpx.Client, s
     assert container["Config"]["User"] == "1000:1000"
     writable = [m["Destination"] for m in container["Mounts"] if m["RW"]]
     assert writable == ["/workspace"]
-    assert {m["Destination"] for m in container["Mounts"]} == {"/workspace", "/run/interpreter"}
+    assert {m["Destination"] for m in container["Mounts"]} == {
+        "/workspace",
+        "/run/interpreter",
+        "/data/input",
+    }
     assert not any(os.path.realpath(m["Source"]).startswith("/var/run") for m in container["Mounts"])
