@@ -15,7 +15,7 @@ from tornado.netutil import bind_sockets
 from interpreter import __version__
 from interpreter.config import Config, LoadedConfig
 from interpreter.errors import ConfigurationError, InterpreterError
-from interpreter.gateway import logs
+from interpreter.gateway import logs, memory
 from interpreter.gateway.application import Gateway, Server, make_application
 from interpreter.gateway.auth import is_loopback, load_token
 from interpreter.gateway.ownership import owned
@@ -33,6 +33,7 @@ ANSWER_SECONDS = 5.0
 def serve(loaded: LoadedConfig) -> int:
     """Runs the gateway until it is told to stop; returns the exit code of the process."""
     logs.set_up()
+    memory.give_back()
     console = Console(file=logs.stderr(), highlight=False)
     try:
         with owned(loaded.config.data_path):

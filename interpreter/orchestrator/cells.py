@@ -426,6 +426,11 @@ class Cells:
                 count = {"execution_count": cell.execution_count}
                 self._note(cell, {"reply": cell.reply, "idle": cell.idle, **count})
 
+    async def settled(self) -> None:
+        """Returns when the end of every cell that has ended is stored."""
+        await self._ending.done()
+        await self.events.settled()
+
     async def close(self) -> None:
         self.events.before_flush.remove(self._note_half_finished)
         self._tasks.cancel()

@@ -191,6 +191,11 @@ class Context:
             status = ExecutionStatus.cancelled if asked else ExecutionStatus.lost
             self.cells.end_all(status, reason)
             self._on_restart(reason)
+            # A gateway that comes after this one hears only the new kernel: what it does not find
+            # ended by then it would send once more.
+            await self.cells.settled()
+            if live.gone is not None:
+                return
             for attempt in range(1, RESTARTS + 1):
                 try:
                     kernel = await live.start_kernel(self.name, self.listener, self._variables)

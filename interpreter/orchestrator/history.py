@@ -27,8 +27,12 @@ from interpreter.store import (
 )
 
 RECENT_CELLS = 4
+RECENT_BYTES = 1024 * 1024
+"""Cells that have ended stay in memory for late output, so many and so large ones at most."""
 MAX_DISPLAYS = 10_000
 AMEND_DELAY = 0.05
+AMEND_PART = 0.1
+"""Saving late output takes this part of the time at most: each time all of a cell's output is saved."""
 
 
 class History:
@@ -99,10 +103,18 @@ class History:
         """It stays here until the store has it, and a while longer for its late output."""
         del self._active[cell.id]
         self._recent[cell.id] = cell
-        while len(self._recent) > RECENT_CELLS:
+        assert cell.saved is not None
+        cell.saved.add_done_callback(lambda _: self._forget())
+
+    def _forget(self) -> None:
+        """Lets go of the oldest cells that are saved, as long as there are too many or too large."""
+        while self._recent:
+            kept = sum(cell.fold.kept_bytes for cell in self._recent.values())
+            if len(self._recent) <= RECENT_CELLS and kept <= RECENT_BYTES:
+                return
             oldest = next(iter(self._recent.values()))
             if oldest.saved is None or not oldest.saved.done():
-                break
+                return
             del self._recent[oldest.id]
 
     def output(self, execution_id: str | None, type: EventType, data: dict[str, Any]) -> int:
@@ -153,16 +165,19 @@ class History:
 
     async def _amend(self) -> None:
         """Saves finished executions whose outputs changed, some at a time."""
+        delay, loop = AMEND_DELAY, asyncio.get_running_loop()
         try:
             while self._outdated and not self._log.closed:
                 # Late output tends to come in many pieces: one save serves several.
-                await asyncio.sleep(AMEND_DELAY)
+                await asyncio.sleep(delay)
+                began = loop.time()
                 await self._log.settled()
                 self._saving, self._outdated = self._outdated, set()
                 for execution_id in self._saving:
                     await self._save_again(execution_id)
                 await self._log.settled()
                 self._saving = set()
+                delay = max(AMEND_DELAY, (loop.time() - began) / AMEND_PART)
         finally:
             self._saving = set()
             self._amending = None

@@ -19,15 +19,21 @@ from ipykernel import iostream
 from ipykernel.kernelapp import IPKernelApp
 from traitlets.config import Config
 
-from interpreter.sandbox import interrupts, outstream, threads
+from interpreter.sandbox import interrupts, iopub, outstream, threads
 from interpreter.sandbox.channels import TARGET
 
 IOPUB_QUEUE = 8
 """Messages the IOPub socket holds before it blocks; each is bounded by `outstream.PIECE`."""
+COPIED = 16 * outstream.PIECE
+"""Messages up to this size are copied when they are sent. pyzmq would otherwise start a thread and a
+context of its own to learn when libzmq is done with them, in the middle of a cell."""
 
 
 class ForkedKernelApp(IPKernelApp):
     """ipykernel's application with an IOPub socket that waits instead of dropping."""
+
+    stderr = 2
+    """Where it reports what went wrong; fd 2 becomes a pipe that it reads itself."""
 
     def init_signal(self) -> None:
         signal.signal(signal.SIGINT, interrupts.on_sigint)
@@ -39,6 +45,7 @@ class ForkedKernelApp(IPKernelApp):
         context.sockopts.clear()
         context.sockopts.update(before)
         self.iopub_thread.socket.setsockopt(zmq.XPUB_NODROP, 1)
+        iopub.outlive_errors(self.iopub_thread, self.stderr)
 
 
 def run(connection_file: str, workspace: str, stderr: int) -> None:
@@ -71,6 +78,8 @@ def run(connection_file: str, workspace: str, stderr: int) -> None:
     # ipykernel gives output half a millisecond to overtake the reply; here nobody takes a cell for
     # ended before its idle status, which comes after all output.
     config.IPythonKernel._execute_sleep = 0.0
+    config.Session.copy_threshold = COPIED
+    ForkedKernelApp.stderr = stderr
     app = ForkedKernelApp.instance(config=config)
     app.initialize([])
     threads.keep_context()

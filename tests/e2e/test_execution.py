@@ -294,3 +294,13 @@ def test_a_queued_cell_can_be_cancelled(http: httpx.Client, session: str) -> Non
 def test_history_can_be_left_out(run: Any) -> None:
     assert run("1", store_history=False)["status"] == "ok"
     assert run("2")["execution_count"] == 1
+
+
+def test_what_fails_in_the_thread_that_sends_keeps_nothing_from_being_sent(
+    http: httpx.Client, session: str
+) -> None:
+    code = "import sys\nsend = sys.stdout.pub_thread.schedule\nfor _ in range(3): send(lambda: 1 / 0)\nprint('x' * 5_000_000)"
+    body = {"code": code, "max_output_bytes": 10_000_000}
+    for _ in range(2):
+        ran = http.post(f"/v1/sessions/{session}/executions", json=body).json()
+        assert (ran["status"], len(ran["text"])) == ("ok", 5_000_001)

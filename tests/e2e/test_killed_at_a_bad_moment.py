@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from chaos.processes import kernels_of
 from tests.conftest import Gateway, only
 from tests.e2e.conftest import read_events
 from tests.e2e.test_restart_of_the_gateway import wait_for
@@ -155,3 +158,25 @@ def test_a_late_interrupt_does_not_hit_the_next_cell(session: Session) -> None:
         cell = session.run("pass", wait=False)
         session.ask("DELETE", f"/executions/{cell['id']}")
         assert session.run("1 + 1")["status"] == "ok"
+
+
+def test_a_cell_that_took_its_kernel_along_does_not_run_in_the_next_one(session: Session) -> None:
+    """Not even when the gateway is killed before the database has taken anything of it."""
+    session.run("pass")
+    before = kernels(session)
+    assert before
+    database = sqlite3.connect(session.gateway.data / "interpreter.db", isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")  # nothing else can be written from now on
+    cell = session.run(MARK.format(1) + "os.kill(os.getpid(), 9)", wait=False)
+    wait_for(lambda: before.isdisjoint(kernels(session)))
+    with contextlib.suppress(AssertionError):
+        wait_for(lambda: kernels(session), seconds=3)  # which would hear nothing of the cell
+    session.gateway.kill()
+    database.close()
+    session.gateway.start()
+    assert session.ask("GET", f"/executions/{cell['id']}?wait=true")["status"] == "lost"
+    assert session.run("print(open('ran').read())")["text"].split() == ["1"]
+
+
+def kernels(session: Session) -> set[int]:
+    return {process.pid for process in kernels_of(session.path.rpartition("/")[2])}
