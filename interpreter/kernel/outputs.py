@@ -90,11 +90,15 @@ class Fold:
 
     def outputs(self) -> list[Output]:
         self._trim(slack=0)
-        entries = [entry.finished() for entry in self._head]
+        head = [entry.finished() for entry in self._head]
+        tail = [entry.finished() for entry in self._tail]
         if self.cut_bytes:
             note = f"\n[… {self.cut_bytes:,} bytes of output cut here …]\n"
-            entries.append({"output_type": "stream", "name": "stderr", "text": note})
-        return entries + [entry.finished() for entry in self._tail]
+            return [*head, {"output_type": "stream", "name": "stderr", "text": note}, *tail]
+        if head and tail and head[-1].get("name", "") == tail[0].get("name"):
+            # The same stream with nothing in between: it is one text.
+            head[-1] = {**head[-1], "text": head[-1]["text"] + tail.pop(0)["text"]}
+        return head + tail
 
     @property
     def kept_bytes(self) -> int:

@@ -132,3 +132,10 @@ def test_text_reads_as_on_a_terminal() -> None:
     assert settle("longer\rshort") == "shortr"
     assert settle("windows\r\nline") == "windows\nline"
     assert strip_ansi("\x1b[31mred\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07") == "red link"
+
+
+def test_a_stream_is_one_text_where_nothing_is_cut() -> None:
+    fold = Fold(limit=20)
+    for text in ("a" * 10, "b", "c"):
+        fold.apply(EventType.stream, {"name": "stdout", "text": text})
+    assert fold.outputs() == [{"output_type": "stream", "name": "stdout", "text": "a" * 10 + "bc"}]
