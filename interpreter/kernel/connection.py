@@ -37,6 +37,11 @@ class Exit(msgspec.Struct, frozen=True):
     signal: int | None = None
     stderr: str = ""
 
+    @property
+    def killed(self) -> bool:
+        """Whether it was killed as the system does it when memory runs out."""
+        return self.signal == signal.SIGKILL or self.exit_code == 128 + signal.SIGKILL
+
     def describe(self) -> str:
         if self.signal == signal.SIGSEGV:
             what = "the kernel crashed with a segmentation fault (SIGSEGV)"

@@ -248,7 +248,8 @@ class LiveSandbox:
         """Why a kernel ended, in words."""
         kills = await self._runtime.out_of_memory(self.sandbox)
         before, self._oom_kills = self._oom_kills, kills
-        if kills <= before:
+        # A child of its may have been killed for memory long before.
+        if kills <= before or not exit.killed:
             return exit.describe()
         usage = await self._runtime.usage(self.sandbox)
         return f"the kernel ran out of memory: {used_of_limit(usage, self.sandbox.limits)}"

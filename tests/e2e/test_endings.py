@@ -70,6 +70,17 @@ def test_out_of_memory_takes_the_kernel_and_says_so(http: httpx.Client) -> None:
     http.delete(f"/v1/sessions/{created['id']}")
 
 
+def test_a_child_that_ran_out_of_memory_is_not_taken_for_the_kernel(http: httpx.Client) -> None:
+    created = http.post("/v1/sessions", json={"limits": {"memory_mb": 400}}).json()
+    path = f"/v1/sessions/{created['id']}/executions"
+    hog = "chunks = []\nwhile True: chunks.append(b'x' * 50_000_000)"
+    child = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {hog!r}]).returncode"
+    assert http.post(path, json={"code": child}).json()["text"] in ("-9", "1")
+    ended = http.post(path, json={"code": "import os; os._exit(3)"}).json()
+    assert (ended["status"], ended["reason"]) == ("lost", "the kernel process exited with code 3")
+    http.delete(f"/v1/sessions/{created['id']}")
+
+
 def test_cells_behind_a_dead_kernel_do_not_run_without_its_memory(
     http: httpx.Client, session: str
 ) -> None:
