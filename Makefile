@@ -13,8 +13,10 @@ export INTERPRETER_KERNELS_DIR ?= $(CURDIR)/$(VENV)/kernels
 serve: $(VENV)/.installed
 	@exec $(BIN)/interpreter serve
 
+# Real kernels, engines and browsers on a machine that has other things to do: a test that fails is named,
+# and run once more by itself. Only what fails again is taken for broken.
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest || $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none -x
 
 check: $(VENV)/.test-installed
 	$(BIN)/ruff check
