@@ -92,9 +92,10 @@ async def read_execution(call: ApiHandler) -> Any:
     wait = call.query(Wait).wait
     session_id, execution_id = call.path["session_id"], call.path["execution_id"]
     execution = await call.orchestrator.executions.read(session_id, execution_id)
-    if wait and (cell := call.orchestrator.executions.cell(session_id, execution_id)):
-        return await asyncio.shield(cell.done)
-    return execution
+    cell = call.orchestrator.executions.cell(session_id, execution_id)
+    if not wait or cell is None or execution.status.final:
+        return execution  # as it is now: displays change also after the end
+    return await asyncio.shield(cell.done)
 
 
 async def update_execution(call: ApiHandler) -> Any:

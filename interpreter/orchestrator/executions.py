@@ -83,10 +83,11 @@ class Executions:
                 await asyncio.shield(cell.done)
             return cell.model()
         await session.remember()
+        changing = session.history.changing(execution_id)
         execution = await self._store.execution(session_id, execution_id)
         if execution is None:
             raise ExecutionNotFound(f"Session {session_id} has no execution '{execution_id[:100]}'.")
-        return await session.history.current(execution)
+        return await session.history.current(execution, changing)
 
     def cell(self, session_id: str, execution_id: str) -> Cell | None:
         """An execution that is queued, running or just ended."""

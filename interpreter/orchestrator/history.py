@@ -147,9 +147,14 @@ class History:
         if self._outdated and self._amending is None:
             self._amending = asyncio.create_task(self._amend())
 
-    async def current(self, execution: Execution) -> Execution:
-        """An execution of the store, with the outputs that it has now: they may be saved in a moment."""
-        if execution.id not in self._outdated | self._saving:
+    def changing(self, execution_id: str) -> bool:
+        """Whether the store may have an execution without the outputs that it has now."""
+        return execution_id in self._outdated or execution_id in self._saving
+
+    async def current(self, execution: Execution, changing: bool = False) -> Execution:
+        """An execution of the store, with the outputs that it has now: they may be saved in a moment.
+        `changing` is whether they might have been when the store was asked."""
+        if not changing and not self.changing(execution.id):
             return execution
         await self._log.caught_up()
         fold = await refold(self._store, self._session_id, execution.id, self._output_limit)

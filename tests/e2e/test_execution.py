@@ -304,3 +304,14 @@ def test_what_fails_in_the_thread_that_sends_keeps_nothing_from_being_sent(
     for _ in range(2):
         ran = http.post(f"/v1/sessions/{session}/executions", json=body).json()
         assert (ran["status"], len(ran["text"])) == ("ok", 5_000_001)
+
+
+def test_what_is_shown_of_an_ended_cell_is_what_it_shows_now(http: httpx.Client, session: str) -> None:
+    path = f"/v1/sessions/{session}/executions"
+    show = "from IPython.display import display, update_display\n_ = display({'text/plain': 'old'}, raw=True, display_id='d')"
+    update = "update_display({'text/plain': 'new'}, raw=True, display_id='d')"
+    shown = http.post(path, json={"code": show}).json()
+    assert http.post(path, json={"code": update}).json()["status"] == "ok"
+    for query in ("", "?wait=true"):
+        outputs = http.get(f"{path}/{shown['id']}{query}").json()["outputs"]
+        assert [output["data"]["text/plain"] for output in outputs] == ["new"]
