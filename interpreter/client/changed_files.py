@@ -5,6 +5,7 @@ What is fetched is the file as it is when it is fetched: later cells may have ch
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -19,6 +20,8 @@ from interpreter.models.executions import Change
 if TYPE_CHECKING:
     from interpreter.client.carrier import Carrier
 
+SHOWN = ("image/png", "image/jpeg", "image/gif", "image/webp")
+SHOWN_BYTES = 10_000_000
 F = TypeVar("F")
 C = TypeVar("C")
 
@@ -104,6 +107,14 @@ class ChangedFile(File):
 
     def read(self) -> bytes:
         return b"".join(self.of(self._carrier).read(self.contents()))
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
+        """A picture is shown as one in a notebook, whatever else the cell has shown."""
+        bundle: dict[str, object] = {"text/plain": repr(self)}
+        small = self.size is not None and self.size <= SHOWN_BYTES
+        if self.mime_type in SHOWN and small and self._carrier is not None:
+            bundle[self.mime_type] = base64.b64encode(self.read()).decode()
+        return bundle
 
     def save(self, to: str | Path | None = None) -> Path:
         """Saves it as `to`, or in the directory `to`; under its own name, here, when not given."""
