@@ -171,7 +171,7 @@ def test_events_without_end_harm_nobody_else(gateway: Gateway, http: httpx.Clien
             began = time.monotonic()
             assert changes(run("open('a', 'w').close()"))["a"] in ("created", "changed")
             took.append(time.monotonic() - began)
-        # Looking through a tree that never rests takes this long for each of its cells.
+        # A loaded machine is slow by itself; this is far from what a client would wait.
         assert sorted(took)[len(took) // 2] < 2
         assert gateway.memory() - before < 64 * 1024 * 1024
     finally:
