@@ -1,4 +1,5 @@
-"""nginx as a server of files: one worker, PUT allowed, everything in a folder of its own."""
+"""nginx as a server of files: one worker, PUT allowed, everything in a folder of its own, which is a
+plain one, or a file system of fixed size such as a session's workspace is."""
 
 from __future__ import annotations
 
@@ -14,11 +15,13 @@ from pathlib import Path
 
 from benchmarks.gateway import stop
 from benchmarks.plain_http import Address
+from interpreter.workspace.image import Image, usable
 
 NAME = "nginx"
 START_SECONDS = 20.0
 SETTINGS = """
 daemon off;
+{user}
 pid {folder}/pid;
 error_log {folder}/error.log;
 worker_processes 1;
@@ -28,7 +31,7 @@ http {{
     sendfile on;
     tcp_nodelay on;
     client_max_body_size 0;
-    client_body_temp_path {folder}/body;
+    client_body_temp_path {files}/body;
     proxy_temp_path {folder}/t1;
     fastcgi_temp_path {folder}/t2;
     uwsgi_temp_path {folder}/t3;
@@ -36,7 +39,7 @@ http {{
     server {{
         listen 127.0.0.1:{port};
         location / {{
-            root {folder}/files;
+            root {files};
             dav_methods PUT;
             create_full_put_path on;
         }}
@@ -46,21 +49,22 @@ http {{
 
 
 @contextmanager
-def running() -> Iterator[Address]:
+def running(megabytes: int | None = None) -> Iterator[Address]:
+    """With `megabytes` its files are in an image of that size, where workspaces are that, too."""
     program = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
     if program is None:
         raise RuntimeError("nginx is not installed; 'sh benchmarks/packages' installs it")
-    with tempfile.TemporaryDirectory(prefix="interpreter-bench-") as folder:
-        os.chmod(folder, 0o755)
-        files = Path(folder, "files")
-        files.mkdir()
-        if os.geteuid() == 0:
-            shutil.chown(files, "www-data")
+    with (
+        tempfile.TemporaryDirectory(prefix="interpreter-bench-") as folder,
+        _files(Path(folder), megabytes) as files,
+    ):
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         settings = Path(folder, "nginx.conf")
-        settings.write_text(SETTINGS.format(folder=folder, port=port))
+        # Its worker may write there, whoever runs this.
+        user = "user root;" if os.geteuid() == 0 else ""
+        settings.write_text(SETTINGS.format(folder=folder, files=files, port=port, user=user))
         process = subprocess.Popen(
             [program, "-c", str(settings), "-p", folder, "-e", f"{folder}/error.log"]
         )
@@ -69,6 +73,20 @@ def running() -> Iterator[Address]:
             yield Address(f"http://127.0.0.1:{port}")
         finally:
             stop(process)
+
+
+@contextmanager
+def _files(folder: Path, megabytes: int | None) -> Iterator[Path]:
+    files, image = folder / "files", Image(folder / "files.img", folder / "files")
+    if megabytes is None or usable(Image(folder / "trial.img", folder / "trial")) is not None:
+        files.mkdir()
+        yield files
+        return
+    image.make(megabytes)
+    try:
+        yield files
+    finally:
+        image.remove()
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:

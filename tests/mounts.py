@@ -27,7 +27,7 @@ def loop_devices_of(folder: Path) -> list[str]:
     return found
 
 
-def soon(condition: Callable[[], bool], seconds: float = 20) -> bool:
+def soon(condition: Callable[[], bool], seconds: float = 60) -> bool:
     """Whether something comes true. The kernel detaches a device when its last user is gone."""
     deadline = time.monotonic() + seconds
     while not (so := condition()) and time.monotonic() < deadline:

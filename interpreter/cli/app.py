@@ -402,12 +402,18 @@ def workspaces(context: typer.Context, owner: Owner = None, json: Json = False) 
 
 @workspaces_app.command("create")
 def create_workspace(
-    name: WorkspaceName, owner: Owner = None, disk_mb: DiskMb = None, json: Json = False
+    name: WorkspaceName,
+    owner: Owner = None,
+    disk_mb: DiskMb = None,
+    from_session: Annotated[
+        str | None, typer.Option("--from-session", help="Begin with the files of this session.")
+    ] = None,
+    json: Json = False,
 ) -> None:
-    """Make an empty workspace that outlives the sessions that use it."""
+    """Make a workspace that outlives the sessions that use it, empty or with a session's files."""
     from interpreter.cli.workspaces import create as command
 
-    command(name, owner, disk_mb, json)
+    command(name, owner, disk_mb, from_session, json)
 
 
 @workspaces_app.command("rm")

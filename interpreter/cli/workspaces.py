@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from interpreter.cli.attach import pick
 from interpreter.cli.exits import Exit, report
 from interpreter.cli.spinner import Spinner
 from interpreter.cli.table import ago, print_table
@@ -35,9 +36,14 @@ def show(owner: str | None, json: bool) -> None:
         print(text, file=sys.stderr)
 
 
-def create(name: str, owner: str | None, disk_mb: int | None, json: bool) -> None:
+def create(
+    name: str, owner: str | None, disk_mb: int | None, from_session: str | None, json: bool
+) -> None:
     with Client() as client:
-        _tell(client.workspaces.create(name, owner=owner, disk_mb=disk_mb), json)
+        source = None if from_session is None else pick(client, from_session).id
+        with Spinner(sys.stderr, f"making {name}"):
+            made = client.workspaces.create(name, owner=owner, disk_mb=disk_mb, from_session=source)
+    _tell(made, json)
 
 
 def copy(name: str, to: str, owner: str | None, disk_mb: int | None, json: bool) -> None:

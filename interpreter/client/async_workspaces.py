@@ -21,9 +21,14 @@ class AsyncWorkspaces:
         self._carrier = carrier
 
     async def create(
-        self, name: str, *, owner: str | None = None, disk_mb: int | None = None
+        self,
+        name: str,
+        *,
+        owner: str | None = None,
+        disk_mb: int | None = None,
+        from_session: str | None = None,
     ) -> models.Workspace:
-        return await self._carrier.send(requests.create(name, owner, disk_mb))
+        return await self._carrier.send(requests.create(name, owner, disk_mb, from_session))
 
     async def list(self, owner: str | None = None) -> builtins.list[models.Workspace]:
         return (await self._carrier.send(requests.listing(owner))).workspaces

@@ -5,6 +5,8 @@ What is fetched is the file as it is when it is fetched: later cells may have ch
 
 from __future__ import annotations
 
+import base64
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -12,13 +14,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from interpreter.client import local_files
 from interpreter.client.call import Call, Nothing
 from interpreter.client.errors import with_hint
-from interpreter.errors import InvalidRequest, NotFound
+from interpreter.errors import InterpreterError, InvalidRequest, NotFound
 from interpreter.models import FileChange
 from interpreter.models.executions import Change
 
 if TYPE_CHECKING:
     from interpreter.client.carrier import Carrier
 
+SHOWN = ("image/png", "image/jpeg", "image/gif", "image/webp")
+SHOWN_BYTES = 10_000_000
 F = TypeVar("F")
 C = TypeVar("C")
 
@@ -104,6 +108,15 @@ class ChangedFile(File):
 
     def read(self) -> bytes:
         return b"".join(self.of(self._carrier).read(self.contents()))
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """A picture is shown as one in a notebook, whatever else the cell has shown."""
+        bundle = {"text/plain": repr(self)}
+        small = self.size is not None and self.size <= SHOWN_BYTES
+        if self.mime_type in SHOWN and small and self._carrier is not None:
+            with contextlib.suppress(InterpreterError):  # it may be gone by now
+                bundle[self.mime_type] = base64.b64encode(self.read()).decode()
+        return bundle
 
     def save(self, to: str | Path | None = None) -> Path:
         """Saves it as `to`, or in the directory `to`; under its own name, here, when not given."""

@@ -22,8 +22,12 @@ def _path(name: str, *more: str) -> str:
     return "/".join((ALL, *(quote(part, safe="") for part in (name, *more))))
 
 
-def create(name: str, owner: str | None, disk_mb: int | None) -> Call[models.Workspace]:
-    body = models.WorkspaceCreate(name=name, owner=owner or DEFAULT_OWNER, disk_mb=disk_mb)
+def create(
+    name: str, owner: str | None, disk_mb: int | None, from_session: str | None
+) -> Call[models.Workspace]:
+    body = models.WorkspaceCreate(
+        name=name, owner=owner or DEFAULT_OWNER, disk_mb=disk_mb, from_session=from_session
+    )
     return Call(method="POST", path=ALL, body=models.to_json(body), answer=models.Workspace, waits=True)
 
 

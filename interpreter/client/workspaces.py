@@ -20,9 +20,15 @@ class Workspaces:
         self._carrier = carrier
 
     def create(
-        self, name: str, *, owner: str | None = None, disk_mb: int | None = None
+        self,
+        name: str,
+        *,
+        owner: str | None = None,
+        disk_mb: int | None = None,
+        from_session: str | None = None,
     ) -> models.Workspace:
-        return self._carrier.send(requests.create(name, owner, disk_mb))
+        """Empty, or with what the session of the id `from_session` has in its own workspace."""
+        return self._carrier.send(requests.create(name, owner, disk_mb, from_session))
 
     def list(self, owner: str | None = None) -> builtins.list[models.Workspace]:
         """All of them, or those of one owner, by name."""

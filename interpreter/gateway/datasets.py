@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -39,8 +38,7 @@ from interpreter.models.datasets import (
 from interpreter.models.descriptions import Description
 from interpreter.orchestrator.describe import describe
 from interpreter.workspace.datasets import Version
-
-UNKNOWN = "application/octet-stream"
+from interpreter.workspace.mime import UNKNOWN, mime_type
 
 
 class Upload(Struct, forbid_unknown_fields=True):
@@ -75,7 +73,9 @@ async def read_dataset(call: ApiHandler) -> Any:
     return DatasetFiles(
         **msgspec.structs.asdict(_model(version, _users(call))),
         files=[
-            DatasetFile(path=f.path, size=f.size, mime_type=_mime_type(f.path), sha256=f.sha256)
+            DatasetFile(
+                path=f.path, size=f.size, mime_type=mime_type(f.path) or UNKNOWN, sha256=f.sha256
+            )
             for f in files
         ],
     )
@@ -152,10 +152,6 @@ def _model(version: Version, users: Counter[str]) -> Dataset:
 
 def _facts(version: Version) -> dict[str, Any]:
     return {"name": version.name, "version": version.version, "bytes": version.bytes}
-
-
-def _mime_type(path: str) -> str:
-    return mimetypes.guess_type(path)[0] or UNKNOWN
 
 
 ALL = "/v1/datasets"

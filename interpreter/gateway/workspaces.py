@@ -19,10 +19,12 @@ from interpreter.errors import (
     NoSpaceLeft,
     OwnerDiskFull,
     SandboxFailed,
+    SessionNotFound,
     ShuttingDown,
     WorkspaceExists,
     WorkspaceInUse,
     WorkspaceNotFound,
+    WrongState,
 )
 from interpreter.gateway.body import Streaming
 from interpreter.gateway.handler import ApiHandler
@@ -62,7 +64,10 @@ class Restored(Struct, forbid_unknown_fields=True):
 async def create_workspace(call: ApiHandler) -> Any:
     request = call.body(WorkspaceCreate)
     call.orchestrator.check_open()
-    await call.orchestrator.named.create(request)
+    if request.from_session is None:
+        await call.orchestrator.named.create(request)
+    else:
+        await call.orchestrator.files.keep(request, request.from_session)
     call.set_header("Location", f"/v1/workspaces/{request.name}")
     return await call.orchestrator.named.model(request.name)
 
@@ -152,11 +157,14 @@ OPERATIONS = [
     Operation(
         "POST",
         ALL,
-        "Make a workspace that outlives the sessions that use it",
+        "Make a workspace that outlives the sessions that use it, empty or with the files of a session",
         create_workspace,
         body=WorkspaceCreate,
         answers={201: Workspace},
-        errors=(WorkspaceExists, LimitTooHigh, OwnerDiskFull, SandboxFailed, ShuttingDown),
+        errors=(
+            *(WorkspaceExists, LimitTooHigh, OwnerDiskFull, SandboxFailed, ShuttingDown),
+            *(SessionNotFound, WorkspaceNotFound, WrongState, NoSpaceLeft, FilesUnreachable),
+        ),
     ),
     Operation(
         "GET",

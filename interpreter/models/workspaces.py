@@ -14,12 +14,14 @@ DiskMb = Annotated[int, Meta(ge=16, le=MOST)]
 
 
 class WorkspaceCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request for a new, empty workspace."""
+    """A request for a new workspace."""
 
     name: WorkspaceName
     owner: Owner = DEFAULT_OWNER
     disk_mb: DiskMb | None = None
     """What it may hold; as much as a session's own when left out."""
+    from_session: str | None = None
+    """The id of a session whose files it begins with; it is empty when left out."""
 
 
 class WorkspaceUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

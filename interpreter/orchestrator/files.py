@@ -12,7 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from interpreter.errors import ShuttingDown, WrongState
+from msgspec.structs import replace
+
+from interpreter.errors import InterpreterError, ShuttingDown, WrongState
+from interpreter.models import WorkspaceCopy, WorkspaceCreate
 from interpreter.workspace import Tree
 
 if TYPE_CHECKING:
@@ -55,17 +58,42 @@ class Files:
         """The same, to be closed by the caller."""
         if change and self._orchestrator.draining:
             raise ShuttingDown("The gateway is about to stop.")
+        session = await self._session(session_id, change)
+        assert session.record.workspace_id is not None
+        return await self._orchestrator.workspaces.tree(session.record.workspace_id, session.limits)
+
+    async def keep(self, request: WorkspaceCreate, session_id: str) -> None:
+        """Makes a named workspace with the files of a session, which keeps its own."""
+        orchestrator = self._orchestrator
+        record = orchestrator.get(session_id).record
+        if record.workspace is not None:
+            name = orchestrator.named.record_of(record.workspace_id, record.workspace).name
+            wanted = WorkspaceCopy(to=request.name, owner=request.owner, disk_mb=request.disk_mb)
+            await orchestrator.named.copy(name, wanted)
+            return
+        session = await self._session(session_id, change=False)
+        assert session.record.workspace_id is not None
+        source = await orchestrator.workspaces.open(session.record.workspace_id)
+        if request.disk_mb is None:
+            request = replace(request, disk_mb=session.limits.disk_mb)
+        try:
+            # Half of what a session had that is being deleted is not kept.
+            await orchestrator.named.copied(request, source, lambda: orchestrator.get(session_id))
+        except (InterpreterError, OSError):
+            orchestrator.get(session_id)  # it is told that, and not how its files failed
+            raise
+
+    async def _session(self, session_id: str, change: bool) -> LiveSession:
         session = self._orchestrator.get(session_id)
         session.check_here()
         await session.created.wait()
-        workspace = session.record.workspace_id
-        if workspace is None:
+        if session.record.workspace_id is None:
             raise WrongState(f"This session has no files: {session.record.reason}")
         if session.record.workspace is not None:
             _check_named(session, change)
         if session.awake:
             session.touch()
-        return await self._orchestrator.workspaces.tree(workspace, session.limits)
+        return session
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
         """Does work on files in a thread, always to its end: descriptors are closed only after it."""

@@ -193,9 +193,21 @@ class NamedWorkspaces:
             owner=request.owner or record.owner,
             disk_mb=request.disk_mb or record.disk_mb,
         )
-        megabytes = self._megabytes(wanted.disk_mb)
         async with self._read(record, "somebody who copies it") as source:
-            await self.make(wanted, lambda files: copy(source.path, files.path, megabytes))
+            await self.copied(wanted, source)
+
+    async def copied(
+        self, request: WorkspaceCreate, source: Files, check: Callable[[], object] = lambda: None
+    ) -> None:
+        """A new one with the files of another, or of a session; none if `check` raises in the end."""
+        self._check_here()
+        megabytes = self._megabytes(request.disk_mb)
+
+        async def fill(files: Files) -> None:
+            await copy(source.path, files.path, megabytes)
+            check()
+
+        await self.make(request, fill)
 
     async def restore(self, request: WorkspaceCreate, archive: AsyncIterator[bytes]) -> None:
         """A new one with what is in an archive."""

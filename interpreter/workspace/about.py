@@ -1,39 +1,14 @@
-"""What is told of a file: its entry in a listing, its ETag, its MIME type."""
+"""What is told of a file: its entry in a listing and its ETag."""
 
 from __future__ import annotations
 
-import mimetypes
 import os
 import stat
 from datetime import UTC, datetime
 
 from interpreter.models.files import FileEntry, FileType
 from interpreter.workspace import paths
-
-UNKNOWN = "application/octet-stream"
-# What the standard library knows, not what the machine's own lists say: the same everywhere.
-_types = mimetypes.MimeTypes()
-for _type, _ending in (
-    ("application/gzip", ".gz"),
-    ("application/vnd.apache.parquet", ".parquet"),
-    ("application/vnd.apache.arrow.file", ".feather"),
-    ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", ".xlsx"),
-    ("application/x-ipynb+json", ".ipynb"),
-    ("application/yaml", ".yaml"),
-    ("application/yaml", ".yml"),
-    ("image/webp", ".webp"),
-    ("text/markdown", ".md"),
-):
-    _types.add_type(_type, _ending)
-_PACKED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
-
-
-def mime_type(name: str) -> str:
-    """By the ending of a name; nobody looks inside."""
-    guessed, encoding = _types.guess_type("x" + name.replace(":", "_"))
-    if encoding is not None:
-        return _PACKED.get(encoding, UNKNOWN)
-    return guessed or UNKNOWN
+from interpreter.workspace.mime import UNKNOWN, mime_type
 
 
 def etag(about: os.stat_result) -> str:
@@ -65,5 +40,5 @@ def entry(path: str, about: os.stat_result) -> FileEntry:
         type=kind,
         size=about.st_size,
         modified_at=modified_at(about),
-        mime_type=mime_type(paths.readable(name)) if kind is FileType.file else None,
+        mime_type=(mime_type(paths.readable(name)) or UNKNOWN) if kind is FileType.file else None,
     )

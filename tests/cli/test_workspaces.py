@@ -53,6 +53,10 @@ def test_a_workspace_from_its_making_to_its_end(run: Run, name: str, tmp_path: P
     refused = run("run", "open('new', 'w')", "--workspace", name, "--read-only", "--delete")
     assert refused.returncode == 1
     assert "Read-only file system" in refused.stderr
+    assert run("run", "open('own', 'w').write('x')", "--name", name).returncode == 0
+    assert run("workspaces", "create", f"{name}-own", "--from-session", name).returncode == 0
+    assert run("delete", name).returncode == 0
+    assert run("run", "open('own').read()", "-w", f"{name}-own", "--delete").stdout == "'x'\n"
     listed = run("workspaces", "--owner", "ann").stdout
     assert name in listed
     assert "64 MB" in listed

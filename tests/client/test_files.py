@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import tarfile
 import threading
@@ -50,6 +51,21 @@ def test_files_are_written_read_listed_moved_and_deleted(session: Session) -> No
         files.read("e")
     with pytest.raises(FileConflict):
         files.list("e/a.txt")
+
+
+def test_a_picture_that_a_cell_saved_is_saved_here_and_shown(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.savefig('plot.png'); plt.close()"
+    plot = session.run(code, timeout=300).raise_for_error().files["plot.png"]
+    assert (plot.change, plot.mime_type) == ("created", "image/png")
+    picture = plot.save().read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    shown = plot._repr_mimebundle_()
+    assert base64.b64decode(shown["image/png"]) == picture
+    session.files.delete("plot.png")
+    assert plot._repr_mimebundle_() == {"text/plain": "plot.png created"}
 
 
 @pytest.mark.parametrize("path", ["..", "../x", "a/../..", "/etc/passwd", "\udcff"])

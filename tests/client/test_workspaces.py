@@ -37,6 +37,15 @@ def name(client: Client) -> Iterator[str]:
             client.workspaces.delete(workspace.name)
 
 
+def test_a_workspace_begins_with_the_files_of_a_session(client: Client, name: str) -> None:
+    with client.session() as s:
+        s.files.write("kept", "yes")
+        made = client.workspaces.create(f"{name}-kept", from_session=s.id)
+    assert made.bytes
+    with client.session(workspace=f"{name}-kept", workspace_read_only=True) as s:
+        assert s.files.read("kept") == b"yes"
+
+
 def test_a_session_has_a_workspace_by_its_name(client: Client, name: str) -> None:
     with client.session(workspace=name) as s:
         assert (s.info.workspace, s.info.workspace_read_only) == (name, False)

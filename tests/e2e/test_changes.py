@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.conftest import Gateway
+from tests.mounts import soon
 
 from .conftest import Run
 
@@ -66,11 +67,11 @@ def test_a_cell_that_fails_or_is_ended_lists_its_files_too(
     run: Run, http: httpx.Client, session: str
 ) -> None:
     assert changes(run("open('a', 'w'); 1 / 0")) == {"a": "created"}
-    result = run("open('b', 'w'); import time; time.sleep(60)", timeout=0.5)
+    result = run("open('b', 'w'); import time; time.sleep(600)", timeout=5)
     assert (result["status"], changes(result)) == ("timeout", {"b": "created"})
     result = run(
         "open('c', 'w')\nimport signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [2])\nwhile True: pass",
-        timeout=0.5,
+        timeout=5,
     )
     assert (result["status"], changes(result)) == ("timeout", {"c": "created"})
     result = run("open('d', 'w'); import os; os.makedirs('e'); open('e/x', 'w'); os._exit(1)")
@@ -78,10 +79,15 @@ def test_a_cell_that_fails_or_is_ended_lists_its_files_too(
     assert changes(run("open('a', 'w')")) == {"a": "changed"}
 
 
-def test_what_background_processes_do_between_cells_is_nobodys(run: Run) -> None:
+def test_what_background_processes_do_between_cells_is_nobodys(
+    run: Run, http: httpx.Client, session: str
+) -> None:
+    files = f"/v1/sessions/{session}/files"
     run("import subprocess, os, time")
-    run("subprocess.Popen('sleep 0.3; mkdir -p later; echo > later/x; echo > y', shell=True)")
-    time.sleep(1)
+    wait = "while [ ! -e go ]; do sleep 0.05; done"
+    run(f"subprocess.Popen('{wait}; mkdir later; echo > later/x; echo > y; mkdir over', shell=True)")
+    assert http.put(f"{files}/go").status_code == 201
+    assert soon(lambda: http.get(f"{files}/over/").status_code == 200)
     assert changes(run("open('later/mine', 'w'); open('y', 'w')")) == {
         "later/mine": "created",
         "y": "changed",
@@ -98,7 +104,7 @@ def test_two_contexts_at_once(http: httpx.Client, session: str) -> None:
         results[context] = http.post(f"{path}/executions", json=body).json()
 
     wait = "import os, time\nwhile not os.path.exists({!r}): time.sleep(0.01)\n"
-    long = "open('begun', 'w')\n" + wait.format("inner/made") + "time.sleep(0.1); open('end', 'w')"
+    long = "open('begun', 'w')\n" + wait.format("over") + "open('end', 'w')"
     short = wait.format("begun") + "os.makedirs('inner'); open('inner/made', 'w')"
     threads = [
         threading.Thread(target=run, args=("default", long)),
@@ -106,11 +112,15 @@ def test_two_contexts_at_once(http: httpx.Client, session: str) -> None:
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
-    assert changes(results["default"]) == {"begun": "created", "end": "created", "inner/made": "created"}
+    threads[1].join()
+    # What comes from outside counts as well, as long as a cell runs.
+    assert http.put(f"{path}/files/over").status_code == 201
+    threads[0].join()
+    assert changes(results["default"]) == dict.fromkeys(
+        ("begun", "end", "inner/made", "over"), "created"
+    )
     assert changes(results["other"])["inner/made"] == "created"
-    assert "end" not in changes(results["other"])
+    assert not {"end", "over"} & changes(results["other"]).keys()
 
 
 UNPACK = """
@@ -161,7 +171,8 @@ def test_events_without_end_harm_nobody_else(gateway: Gateway, http: httpx.Clien
             began = time.monotonic()
             assert changes(run("open('a', 'w').close()"))["a"] in ("created", "changed")
             took.append(time.monotonic() - began)
-        assert sorted(took)[len(took) // 2] < 0.2
+        # A loaded machine is slow by itself; this is far from what a client would wait.
+        assert sorted(took)[len(took) // 2] < 2
         assert gateway.memory() - before < 64 * 1024 * 1024
     finally:
         http.delete(f"/v1/sessions/{hostile}")
@@ -189,12 +200,15 @@ def test_a_cell_during_which_the_gateway_was_killed_does_not_guess(own_gateway: 
         session = http.post("/v1/sessions").json()["id"]
         path = f"/v1/sessions/{session}/executions"
         http.post(path, json={"code": "open('kept', 'w')"})
-        code = "open('before', 'w'); import time; time.sleep(3); open('after', 'w')"
-        id = http.post(path, json={"code": code, "wait": False}).json()["id"]
-        time.sleep(1)
+        files = f"/v1/sessions/{session}/files"
+        wait = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+        code = "open('before', 'w')\n" + wait + "open('after', 'w')"
+        id = http.post(path, json={"code": code, "wait": False, "timeout": 600}).json()["id"]
+        assert soon(lambda: http.get(f"{files}/before").status_code == 200)
         gateway.kill()
     gateway.start()
     with gateway.client() as http:
+        assert http.put(f"{files}/go").status_code == 201
         execution = http.get(f"{path}/{id}", params={"wait": "true"}).json()
         assert (execution["status"], execution["files"]) == ("ok", None)
         result = http.post(path, json={"code": "open('kept', 'w'); open('new', 'w')"}).json()

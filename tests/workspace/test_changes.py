@@ -548,7 +548,7 @@ for i in itertools.count():
                 assert await place.changes(lambda i=i: (place.path / "a").write_text(str(i)))  # type: ignore[misc]
                 took.append(time.monotonic() - before)
                 await ending
-            assert sorted(took)[15] < 0.1
+            assert sorted(took)[15] < 1
         finally:
             process.kill()
             process.wait()
@@ -694,17 +694,19 @@ async def test_events_that_never_end_do_not_keep_the_loop(place: Watching) -> No
     thread = threading.Thread(target=churn)
     thread.start()
     try:
-        longest = 0.0
+        took = []
         for _ in range(50):
             recording = await place.begin()
             await asyncio.sleep(0.01)
             if recording is not None:
                 before = time.monotonic()
                 answer = place.watched.end(recording)
-                longest = max(longest, time.monotonic() - before)
+                took.append(time.monotonic() - before)
                 if isinstance(answer, asyncio.Future):
                     await answer
-        assert longest < 0.25
+        # A single one may be one in which the machine did something else.
+        assert not took or sorted(took)[len(took) // 2] < 0.25
+        assert max(took, default=0) < 10
     finally:
         stop.set()
         thread.join()

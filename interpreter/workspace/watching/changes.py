@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from interpreter.models.executions import Change, FileChange
-from interpreter.workspace.watching.file_type import mime_type
+from interpreter.workspace.mime import mime_type
 from interpreter.workspace.watching.recording import EXISTED, WRITTEN, Recording
 from interpreter.workspace.watching.tree import Times
 from interpreter.workspace.watching.walk import NOT_THERE, Elsewhere, Node, Walk
