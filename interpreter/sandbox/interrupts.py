@@ -130,7 +130,7 @@ class InterruptibleKernel(IPythonKernel):
             await super().execute_request(stream, ident, parent)
             return
         # Everything is as with any other cell, but its result is not to be found in `_` or `Out`.
-        hook = self.shell.displayhook
+        hook: Any = self.shell.displayhook  # type: ignore[union-attr]
         kept, hook.cache_size = hook.cache_size, 0
         try:
             await super().execute_request(stream, ident, parent)
