@@ -48,7 +48,7 @@ def measure(quick: bool) -> list[Figure]:
             for session in crowd[-20:]
         ]
         cpu, wakes, resident = _watch(server.pid, watched)
-    alone, together = _restarts(1 if quick else 3, at_once)
+    alone, together = _restarts(1 if quick else 5, at_once)
     with_none = "the start of a gateway that has none"
     return [
         Figure(f"{at_once} sessions at once → each one's first result", "ms", asked),
@@ -89,26 +89,26 @@ def _watch(pid: int, seconds: float) -> tuple[float, float, float]:
 
 
 def _restarts(rounds: int, count: int) -> tuple[list[float], list[float]]:
-    """Milliseconds from the start of a gateway until it answers, and until all sessions do."""
+    """Milliseconds from the start of a gateway until it answers, and until all sessions of another do,
+    one after the other in each round."""
     alone, together = [], []
-    with _own() as own:
-        with own.started() as server:
+    with _own() as empty, _own() as full:
+        with empty.started() as server:
             server.ask("GET", "/healthz")
-        for _ in range(rounds):
-            start = time.perf_counter()
-            with own.started() as server:
-                server.ask("GET", "/healthz")
-                alone.append((time.perf_counter() - start) * 1000)
-        with own.started() as server:
+        with full.started() as server:
             sessions = [server.create() for _ in range(count)]
             rest.wait_for(server.pid)
         for _ in range(rounds):
             start = time.perf_counter()
-            with own.started() as server:
+            with empty.started() as server:
+                server.ask("GET", "/healthz")
+                alone.append((time.perf_counter() - start) * 1000)
+            start = time.perf_counter()
+            with full.started() as server:
                 for session in sessions:
                     assert server.run(session, CODE)["text"] == "2"
                 together.append((time.perf_counter() - start) * 1000)
-        with own.started() as server:
+        with full.started() as server:
             for session in sessions:
                 server.delete(session)
     return alone, together

@@ -17,6 +17,7 @@ from benchmarks.plain_http import Connection
 from tests import engine
 
 CELLS = 20
+FILL_SECONDS = 120.0
 CELL = "a cell in an open session"
 
 
@@ -37,6 +38,7 @@ def measure(quick: bool) -> list[Figure]:
         session = server.create()
         request = server.cell(session, CODE)
         while len(times["context"]) <= rounds:
+            _wait_until_filled(server)
             rest.wait_for(server.pid)
             times["cell"].append(median(_timed(lambda: plain.ask(request)) for _ in range(CELLS)))
             took = _warm(server)
@@ -65,6 +67,18 @@ def _timed(run: Callable[[], object]) -> float:
     start = time.perf_counter()
     run()
     return (time.perf_counter() - start) * 1000
+
+
+def _wait_until_filled(server: gateway.Gateway) -> None:
+    """Until as many stand ready as should: one that is still being made is waited for."""
+    deadline = time.monotonic() + FILL_SECONDS
+    while True:
+        pools = server.ask("GET", "/v1/status")["pools"]
+        if all(pool["ready"] >= pool["target"] and not pool["being_made"] for pool in pools):
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the pools are not filled: {pools}")
+        time.sleep(0.02)
 
 
 def _warm(server: gateway.Gateway) -> float | None:

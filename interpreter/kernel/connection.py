@@ -29,6 +29,9 @@ SUBSCRIPTION_RETRY = 0.1
 LAST_WORDS = 2000
 """Characters of a dead kernel's stderr that are shown."""
 
+_UNNOTICED = {"store_history": False, "allow_stdin": False, "user_expressions": {}, "silent": False}
+"""What is said of a cell that is nobody's."""
+
 
 class Exit(msgspec.Struct, frozen=True):
     """How a kernel process ended."""
@@ -77,8 +80,9 @@ class KernelConnection:
         self._link = link
         self._streams: dict[str, int] = {}
         self._closed: set[str] = set()
-        self._info: asyncio.Future[None] | None = None
-        self._info_id = ""
+        self._awaited: asyncio.Future[None] | None = None
+        self._awaited_id = ""
+        self._awaited_type = ""
         self._iopub_seen = asyncio.Event()
         self._exited = asyncio.Event()
 
@@ -111,15 +115,16 @@ class KernelConnection:
 
     async def ready(self) -> None:
         """Returns when the kernel has worked off everything it was sent before this."""
-        self._info = asyncio.get_running_loop().create_future()
-        # An earlier gateway may have asked the same: its answer tells nothing of what was sent since.
-        self._info_id = secrets.token_hex(8)
-        self._send("shell", "kernel_info_request", {}, self._info_id)
-        await self._info
+        await self._ask("kernel_info_request", {}, "kernel_info_reply")
+
+    async def rehearse(self) -> None:
+        """Has a kernel of ours go through a whole cell, with a result that is not remembered: the first
+        one takes longer than all others. Returns when it has said the last of it."""
+        await self._ask("execute_request", {**_UNNOTICED, "code": "0", "rehearsal": True}, "status")
 
     def rouse(self) -> None:
-        """Has a kernel of Python go through a cell that does nothing: the first one, and one after a
-        long rest, take longer than all others."""
+        """Has a kernel of Python go through a cell that does nothing: one after a long rest takes
+        longer than all others."""
         self._do("None")
 
     async def enter(self, folder: str) -> None:
@@ -129,8 +134,15 @@ class KernelConnection:
 
     def _do(self, code: str) -> None:
         """Runs a cell that leaves no trace."""
-        content = {"code": code, "silent": True, "store_history": False, "allow_stdin": False}
-        self._send("shell", "execute_request", {**content, "user_expressions": {}})
+        self._send("shell", "execute_request", {**_UNNOTICED, "code": code, "silent": True})
+
+    async def _ask(self, type: str, content: dict[str, Any], answer: str) -> None:
+        """Sends a request and waits for an answer of this type; a status only when it is idle."""
+        self._awaited = asyncio.get_running_loop().create_future()
+        # An earlier gateway may have asked the same: its answer tells nothing of what was sent since.
+        self._awaited_id, self._awaited_type = secrets.token_hex(8), answer
+        self._send("shell", type, content, self._awaited_id)
+        await self._awaited
 
     def execute(self, id: str, code: str, *, store_history: bool, allow_stdin: bool) -> None:
         content = {
@@ -186,14 +198,17 @@ class KernelConnection:
                     return
                 if channel == "iopub":
                     self._iopub_seen.set()
-                elif message.type == "kernel_info_reply" and self._waits_for(message.parent_id):
-                    self._info.set_result(None)  # type: ignore[union-attr]
+                if message.parent_id == self._awaited_id and self._answers(message):
+                    self._awaited.set_result(None)  # type: ignore[union-attr]
                 self.owner.on_message(message, event.number)
 
         return handle
 
-    def _waits_for(self, msg_id: str) -> bool:
-        return self._info is not None and not self._info.done() and msg_id == self._info_id
+    def _answers(self, message: KernelMessage) -> bool:
+        """Whether it is what somebody waits for."""
+        if self._awaited is None or self._awaited.done() or message.type != self._awaited_type:
+            return False
+        return message.type != "status" or message.content.get("execution_state") == "idle"
 
     def _on_closed(self, channel: str, event: Closed) -> None:
         self._closed.add(channel)
@@ -205,11 +220,11 @@ class KernelConnection:
             self.exit = msgspec.convert(event.info, Exit)
         except msgspec.ValidationError:
             self.exit = Exit()
-        if self._info is not None and not self._info.done():
+        if self._awaited is not None and not self._awaited.done():
             # The whole of its last words would tell of paths that are nobody's business.
             what = self.exit.describe().splitlines()
             why = f"{what[0]}: {what[-1]}" if len(what) > 1 else what[0]
-            self._info.set_exception(SandboxFailed(f"A kernel did not start: {why}."))
+            self._awaited.set_exception(SandboxFailed(f"A kernel did not start: {why}."))
         self._exited.set()
         self.owner.on_exit(self.name, self.exit, event.number)
 
@@ -217,6 +232,6 @@ class KernelConnection:
         """The sandbox is gone, and the kernel with it."""
         if self.exit is None:
             self.exit = Exit(stderr=reason)
-            if self._info is not None and not self._info.done():
-                self._info.set_exception(SandboxFailed(reason))
+            if self._awaited is not None and not self._awaited.done():
+                self._awaited.set_exception(SandboxFailed(reason))
             self._exited.set()

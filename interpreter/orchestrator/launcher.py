@@ -108,6 +108,7 @@ class Launcher:
         """Mounts a named workspace over the one of a sandbox that stood ready."""
         own, files = await self._workspaces.open(live.id), await use.open()
         live.covered = True
+        await live.unwatch()
         mounting = asyncio.ensure_future(
             asyncio.to_thread(mount_over, files.path, own.path, read_only=use.read_only)
         )

@@ -64,6 +64,8 @@ class LiveSandbox:
         self._inputs = inputs
         self._workspaces = workspaces
         self._watched: Watched | None = None
+        self._meter: Meter | None = None
+        """Made while it stands ready, for the first who asks."""
         self._link: Link | None = None
         self._numbers: dict[str, int] = {}
         """Context → the number of its newest kernel."""
@@ -96,14 +98,22 @@ class LiveSandbox:
             kernel = await self.start_kernel(DEFAULT, Unheard(self.link), {}, hurry=hurry)
             self.first_kernel = kernel
             if not hurry:
-                self.rouse()
-                await kernel.ready()
+                if self._is_ours:
+                    await kernel.rehearse()
+                # What its session will need, so that nobody has to wait for it then.
+                self._meter = await self.meter()
+                await self.watched()
 
     def rouse(self) -> None:
         """Somebody is about to use the kernel that stands ready."""
-        environment = self._config.environments[self.sandbox.environment]
-        if self.first_kernel is not None and environment.argv is None and environment.kernel is None:
+        if self.first_kernel is not None and self._is_ours:
             self.first_kernel.rouse()
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether its kernels are those of ours, for Python."""
+        environment = self._config.environments[self.sandbox.environment]
+        return environment.argv is None and environment.kernel is None
 
     async def move_in(self, seen: tuple[int, int], *, read_only: bool) -> str | None:
         """Has its kernel enter the workspace that was just mounted over its own, which is to be seen
@@ -113,10 +123,10 @@ class LiveSandbox:
             return "the workspace was not seen inside of the one that was ready"
         if not answer.get("usable") or not (read_only or answer.get("writable")):
             return "the workspace could not be used inside of the one that was ready"
-        kernel, environment = self.first_kernel, self._config.environments[self.sandbox.environment]
+        kernel = self.first_kernel
         if kernel is None:
             return None
-        if environment.argv is None and environment.kernel is None:
+        if self._is_ours:
             await kernel.enter(str(answer.get("place")))
         else:
             # Nobody knows how to tell it where to go: another is started, there.
@@ -180,6 +190,8 @@ class LiveSandbox:
         self._tasks.cancel()
         if self._link is not None:
             self._link.close()
+        if self._meter is not None:
+            self._meter.close()
         if self._watched is not None:
             await self._watched.close()
 
@@ -234,7 +246,9 @@ class LiveSandbox:
             ) from None
 
     async def meter(self) -> Meter | None:
-        return await self._runtime.meter(self.sandbox)
+        """One that nobody else has; to be closed."""
+        ready, self._meter = self._meter, None
+        return ready or await self._runtime.meter(self.sandbox)
 
     async def watched(self) -> Watched | None:
         """Its workspace, watched for what cells change in it; None where that cannot be."""
@@ -243,6 +257,12 @@ class LiveSandbox:
             if self._left and self._watched is not None:
                 await self._watched.close()
         return self._watched
+
+    async def unwatch(self) -> None:
+        """Its workspace is about to be another one."""
+        watched, self._watched = self._watched, None
+        if watched is not None:
+            await watched.close()
 
     async def why(self, exit: Exit) -> str:
         """Why a kernel ended, in words."""

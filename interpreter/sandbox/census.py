@@ -59,11 +59,11 @@ class Census:
         kernel.number = self.marks.new(kernel.name)
         self.marks.put(kernel.pid, kernel.number)
 
-    def passing(self, kernel: Kernel, parts: list[bytes]) -> None:
-        """A message is about to be passed to a kernel's shell channel: a new cell, maybe."""
+    def passing(self, kernel: Kernel, parts: list[bytes]) -> str | None:
+        """A message is about to be passed to a kernel's shell channel: a new cell, maybe. Its id."""
         execution = requested_execution(parts)
         if execution is None or kernel.pid is None or kernel.status is not None:
-            return
+            return execution
         if kernel.helpers is None:
             kernel.helpers = self._helpers(kernel)
         if self.marks.full:
@@ -73,6 +73,7 @@ class Census:
         for helper in kernel.helpers:
             if proc.is_there(helper):
                 self.marks.put(helper.pid, kernel.number)
+        return execution
 
     def _helpers(self, kernel: Kernel) -> list[Process]:
         """What a kernel with a command of its own consists of besides its first process."""

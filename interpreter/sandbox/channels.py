@@ -177,3 +177,9 @@ def free_ports() -> dict[str, int]:
 def says_idle(parts: list[bytes]) -> bool:
     """A guess at what an IOPub message says, good enough to know whether to hurry."""
     return len(parts[-1]) < 100 and b'"idle"' in parts[-1]
+
+
+def answers(parts: list[bytes], id: bytes) -> bool:
+    """A guess at whether a message answers the request with this id, as good as that. A cell may be
+    sent while another is not quite over: its end is not to be taken for this one's."""
+    return len(parts) < 3 or id in parts[-3]

@@ -24,7 +24,7 @@ from typing import Any
 from interpreter.link.frames import FrameError
 from interpreter.link.wire import CONTROL, Event, Message, Opened, Oversized
 from interpreter.sandbox.census import Census
-from interpreter.sandbox.channels import NAMES, says_idle
+from interpreter.sandbox.channels import NAMES, answers, says_idle
 from interpreter.sandbox.describing import Describing
 from interpreter.sandbox.doors import open_door
 from interpreter.sandbox.endings import Endings
@@ -229,7 +229,7 @@ class Host:
 
     def _send(self, kernel: Kernel, name: str, parts: list[bytes]) -> None:
         if name == "shell":
-            self._census.passing(kernel, parts)
+            kernel.newest = (self._census.passing(kernel, parts) or "").encode()
         channel = kernel.channels[name]
         channel.send(parts)
         if channel.waits_to_send:
@@ -273,10 +273,10 @@ class Host:
             for parts in messages:
                 self._uplink.send(stream, parts)
                 if name == "iopub":
-                    kernel.idle = says_idle(parts)
+                    kernel.idle = says_idle(parts) and answers(parts, kernel.newest)
                 elif name == "shell":
                     kernel.asked = max(0, kernel.asked - 1)
-                    kernel.replied = True
+                    kernel.replied = kernel.replied or answers(parts, kernel.newest)
             # A cell has ended when it is idle and its reply is there, in either order. ipykernel
             # sends from another thread what it shows, and mostly the reply overtakes all of it.
             if kernel.idle and kernel.replied:

@@ -126,7 +126,16 @@ class InterruptibleKernel(IPythonKernel):
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         global _cell
         _cell = parent["header"]["msg_id"]
-        await super().execute_request(stream, ident, parent)
+        if not parent["content"].get("rehearsal"):
+            await super().execute_request(stream, ident, parent)
+            return
+        # Everything is as with any other cell, but its result is not to be found in `_` or `Out`.
+        hook: Any = self.shell.displayhook  # type: ignore[union-attr]
+        kept, hook.cache_size = hook.cache_size, 0
+        try:
+            await super().execute_request(stream, ident, parent)
+        finally:
+            hook.cache_size = kept
 
     def pre_handler_hook(self) -> None:
         signal.signal(signal.SIGINT, on_sigint)

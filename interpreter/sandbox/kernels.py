@@ -45,12 +45,14 @@ class Kernel:
         """Channels that are not read because the gateway has too much to acknowledge."""
         self.resting = False
         """Whether its output is left to gather for a moment."""
+        self.newest = b""
+        """The id of the cell that it was sent last; empty if that was something else."""
         self.asked = 0
         """Requests on the shell channel that it has not replied to."""
         self.idle = False
-        """Whether the last thing it said of itself is that it is idle."""
+        """Whether the last thing it said is that it is idle after what it was sent last."""
         self.replied = False
-        """Whether it has replied to something and has yet to say that it is idle."""
+        """Whether it has replied to what it was sent last and has yet to say that it is idle."""
         directory = os.path.join(settings.scratch, f".k{streams['shell']}")
         self.channels = Channels(directory, settings.transport)
         self.stderr, self.stderr_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
