@@ -68,7 +68,7 @@ class ApiHandler(RequestHandler):
         self._body = bytearray()
         self._body_read = False
         self._refused = False
-        self._left = False
+        self.left = False
 
     def set_default_headers(self) -> None:
         self.set_header("Content-Type", JSON)
@@ -114,7 +114,7 @@ class ApiHandler(RequestHandler):
             if not sends or "Expect" in headers:
                 raise  # nothing comes, or nothing before we ask for it
             self._refuse(e)
-        if self._left and self.receiver is not None:
+        if self.left and self.receiver is not None:
             self.receiver.leave()
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
@@ -256,7 +256,7 @@ class ApiHandler(RequestHandler):
 
     def on_connection_close(self) -> None:
         super().on_connection_close()
-        self._left = True
+        self.left = True
         if self.receiver is not None:
             self.receiver.leave()
         for leave in self.on_leave:

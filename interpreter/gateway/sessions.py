@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -58,7 +59,14 @@ class InContext(Struct, forbid_unknown_fields=True):
 
 async def create_session(call: ApiHandler) -> Any:
     request = call.body(SessionCreate)
-    session = await call.orchestrator.create(request)
+    try:
+        session = await call.orchestrator.create(
+            request, on_wait=lambda waiter: call.on_leave.append(waiter.give_up)
+        )
+    except asyncio.CancelledError:
+        if not call.left:
+            raise
+        return None  # the client has gone while it waited, and nobody knows of the session
     call.set_header("Location", f"/v1/sessions/{session.id}")
     # What it uses is not asked for: that takes longer than to hand it over.
     if request.wait:

@@ -37,10 +37,21 @@ class Reservation:
         return self._admission is not None and self._admission._change(self, limits)
 
 
-class _Waiter:
-    def __init__(self, limits: Limits) -> None:
+class Waiter:
+    """A request that waits for room."""
+
+    def __init__(self, limits: Limits, queue: deque[Waiter]) -> None:
         self.limits = limits
         self.admitted: asyncio.Future[Reservation] = asyncio.get_running_loop().create_future()
+        self._queue = queue
+
+    def position(self) -> int | None:
+        """Its place in the queue, from 1."""
+        return self._queue.index(self) + 1 if self in self._queue else None
+
+    def give_up(self) -> None:
+        """Nobody wants it any more: whoever awaits it is cancelled."""
+        self.admitted.cancel()
 
 
 class Admission:
@@ -51,7 +62,7 @@ class Admission:
         self.cpus_limit = capacity.cpus * config.cpu_overcommit
         self._config = config
         self._held: set[Reservation] = set()
-        self._queue: deque[_Waiter] = deque()
+        self._queue: deque[Waiter] = deque()
         self._released_at = time.monotonic()
         self._between = config.queue_seconds
         """Seconds from one release to the next, on average."""
@@ -74,12 +85,10 @@ class Admission:
         self._held.add(reservation)
         return reservation
 
-    async def admit(
-        self, limits: Limits, on_wait: Callable[[Callable[[], int | None]], None]
-    ) -> Reservation:
+    async def admit(self, limits: Limits, on_wait: Callable[[Waiter], None]) -> Reservation:
         """Waits for room. Raises LimitTooHigh for what can never be, TooManySessions after a while.
 
-        `on_wait` gets a function that tells the place in the queue.
+        `on_wait` is told when there is none yet.
         """
         if limits.memory_mb > self.memory_limit_mb or limits.cpus > self.cpus_limit:
             raise LimitTooHigh(
@@ -90,9 +99,9 @@ class Admission:
             return self.take(limits)
         if len(self._queue) >= self._config.max_queued_sessions:
             raise self._refusal(f"{len(self._queue)} requests wait for a session already")
-        waiter = _Waiter(limits)
+        waiter = Waiter(limits, self._queue)
         self._queue.append(waiter)
-        on_wait(lambda: self._queue.index(waiter) + 1 if waiter in self._queue else None)
+        on_wait(waiter)
         try:
             async with asyncio.timeout(self._config.queue_seconds):
                 return await waiter.admitted

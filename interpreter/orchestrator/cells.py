@@ -65,6 +65,8 @@ class Cells:
         self._queue: deque[Cell] = deque()
         self._kernel: KernelConnection | None = None
         self._taking_up = False
+        self.holds_queue = False
+        """Whether cells that wait are left for the next gateway."""
         """Whether it is still being found out how far the cells of an earlier gateway are."""
         self._sending: asyncio.Task[None] | None = None
         """Sends the running cell, if that had to wait."""
@@ -223,7 +225,7 @@ class Cells:
 
     def _start_next(self) -> Cell | None:
         """Sends the next cell to the kernel if it has none; recording it can wait until it is sent."""
-        if self.current is not None or not self._queue or self._kernel is None:
+        if self.current is not None or not self._queue or self._kernel is None or self.holds_queue:
             return None
         if self._taking_up and not self._queue[0].seen:
             return None

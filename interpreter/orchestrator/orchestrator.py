@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,7 +34,7 @@ from interpreter.models import (
     Usage,
 )
 from interpreter.orchestrator import policy, states
-from interpreter.orchestrator.admission import Admission, Reservation
+from interpreter.orchestrator.admission import Admission, Reservation, Waiter
 from interpreter.orchestrator.executions import Executions
 from interpreter.orchestrator.files import Files
 from interpreter.orchestrator.inputs import SessionInputs
@@ -127,6 +127,8 @@ class Orchestrator:
     async def drain(self) -> None:
         """Takes nothing new, and waits for the cells that run, but not for ever."""
         self.draining = True
+        for session in self._sessions.values():
+            session.hold_queues()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._config.drain_seconds):
                 while running := [
@@ -163,8 +165,12 @@ class Orchestrator:
 
     # -- making sessions
 
-    async def create(self, request: SessionCreate) -> LiveSession:
-        """A session; without `wait` one that is still being created."""
+    async def create(
+        self, request: SessionCreate, on_wait: Callable[[Waiter], None] = lambda waiter: None
+    ) -> LiveSession:
+        """A session; without `wait` one that is still being created.
+
+        `on_wait` is told when whoever waits for it has to queue; it is cancelled if they give up."""
         self.check_open()
         limits = policy.session_limits(self._config, request.limits)
         workspace = None if request.workspace is None else self.named.find(request.workspace)
@@ -199,19 +205,22 @@ class Orchestrator:
             use = None if workspace is None else self.named.use(workspace, record.workspace_read_only)
             if request.wait:
                 with self.datasets.pinned(*record.inputs.values()):
-                    return await self._create_now(record, use)
+                    return await self._create_now(record, use, on_wait)
             session = self._add(record)
         if use is not None:
             use.session_id = session.id
             self._uses[session.id] = use
         await session.stored(session.update())
         self._create_later(session)
+        await asyncio.sleep(0)  # it has its sandbox or its place in the queue, or has begun
         return session
 
-    async def _create_now(self, record: SessionRecord, use: Use | None) -> LiveSession:
+    async def _create_now(
+        self, record: SessionRecord, use: Use | None, on_wait: Callable[[Waiter], None]
+    ) -> LiveSession:
         reservation: Reservation | None = None
         try:
-            reservation = await self._admission.admit(record.limits, on_wait=lambda position: None)
+            reservation = await self._admission.admit(record.limits, on_wait)
             live, cold = await self._launcher.provide(record.environment, record.limits, use=use)
             await self._see_inputs(live, record)
         except BaseException:
@@ -246,8 +255,8 @@ class Orchestrator:
         if session.record.inputs:
             self._folders.check()
 
-        def on_wait(position: object) -> None:
-            session.queue_position = position  # type: ignore[assignment]
+        def on_wait(waiter: Waiter) -> None:
+            session.queue_position = waiter.position
 
         use, reservation = self._use_for(session), None
         record = session.record

@@ -404,6 +404,11 @@ class LiveSession:
                 f"POST /v1/sessions/{self.id}/start starts it again, without what was in memory.",
             )
 
+    def hold_queues(self) -> None:
+        """The gateway is about to stop: what waits to be run waits for the next one."""
+        for cells in self._all_cells():
+            cells.holds_queue = True
+
     def touch(self) -> None:
         """Somebody uses it."""
         self.last_activity = datetime.now(UTC)

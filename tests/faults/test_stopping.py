@@ -86,6 +86,24 @@ def test_a_cell_that_takes_longer_goes_on_alone_and_is_found_again(own_gateway: 
         assert s.cell(id, behind, wait=True)["text"] == "'behind'"
 
 
+def test_cells_that_wait_are_left_to_the_next_gateway(own_gateway: Gateway) -> None:
+    own_gateway.start()
+    with sessions(own_gateway) as s:
+        id = s.create()
+        cell = s.begin(id, GOES_ON)
+        behind = s.begin(id, "'behind'")
+        wait_for(lambda: s.cell(id, cell)["status"] == "running")
+        terminate(own_gateway)
+        wait_for(lambda: draining(s))
+        (own_gateway.data / "workspaces" / id / "go").touch()
+        assert ended(own_gateway) == 0
+    own_gateway.start()
+    with sessions(own_gateway) as s:
+        first, second = s.cell(id, cell, wait=True), s.cell(id, behind, wait=True)
+    assert (first["status"], second["status"]) == ("ok", "ok")
+    assert first["started_at"] < second["started_at"]
+
+
 def test_told_once_more_it_ends_at_once(own_gateway: Gateway) -> None:
     own_gateway.settings["drain_seconds"] = "600"
     own_gateway.start()
