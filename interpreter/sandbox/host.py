@@ -336,6 +336,7 @@ class Host:
                 return
             if pid == 0:
                 return
+            self._offspring.reaped(pid)
             self._shell_commands.reaped(pid, status)
             self._terminals.reaped(pid, status)
             for kernel in self._kernels.values():

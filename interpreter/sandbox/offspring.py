@@ -14,12 +14,10 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from interpreter.sandbox.census import Census
+from interpreter.sandbox.census import NOBODY, Census
 from interpreter.sandbox.endings import Endings
 from interpreter.sandbox.settings import Settings
 
-NOBODY = ""
-"""What marks have as the kernel of what no kernel has started."""
 SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
 KERNELS_ONLY = ("MPLBACKEND", "PYDEVD_DISABLE_FILE_VALIDATION")
 """Variables that only make sense in a kernel."""
@@ -66,7 +64,11 @@ class Offspring:
         finally:
             resource.setrlimit(resource.RLIMIT_RSS, usual)
         process.returncode = 0  # the host reaps all its children itself
+        self._census.programs.add(process.pid)
         return process.pid, number
+
+    def reaped(self, pid: int) -> None:
+        self._census.programs.discard(pid)
 
     def end(self, command: dict[str, Any], pid: int, number: int) -> None:
         """Ends a program and all that it has started; the command is answered when that is done."""

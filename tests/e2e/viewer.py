@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from contextlib import ExitStack
 from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
@@ -19,9 +20,11 @@ class Viewer:
 
     def __init__(self, gateway: Gateway, session: str, name: str = "main") -> None:
         url = gateway.url.replace("http", "ws", 1) + f"/v1/sessions/{session}/terminals/{name}"
-        self.socket: ClientConnection = connect(
+        self._open = ExitStack()
+        connecting = connect(
             url, additional_headers=gateway.headers, max_size=None, proxy=None, open_timeout=SECONDS
         )
+        self.socket: ClientConnection = self._open.enter_context(connecting)
         self.shown = ""
         self.received = 0
         self.over = False
@@ -64,4 +67,4 @@ class Viewer:
             raise AssertionError(f"{wanted!r} was not shown, but {self.shown[-2000:]!r}") from None
 
     def close(self) -> None:
-        self.socket.close()
+        self._open.close()
