@@ -19,6 +19,7 @@ def test_exec_is_as_if_the_program_ran_here(run: Run, session: str) -> None:
     done = run("exec", session, "--cwd", "/tmp", "--env", "A=b c", "pwd; echo $A")
     assert (done.stdout, done.returncode) == ("/tmp\nb c\n", 0)
     assert run("exec", session, "-i", "--", "tr", "a-z", "A-Z", stdin="text").stdout == "TEXT"
+    assert "\n$ tr a-z A-Z\nTEXT" in run("logs", session).stdout, "a command is not shown as a cell"
     missing = run("exec", session, "--", "no-such-program", "-x")
     assert missing.returncode == 1
     assert "it could not be started: No such file or directory" in missing.stderr
