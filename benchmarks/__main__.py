@@ -18,7 +18,7 @@ from benchmarks.figures import Figure
 
 NAMES = (
     *("cell", "create", "stdout", "many", "containers", "warm", "crowd", "files", "changes"),
-    *("layers", "cpu", "link"),
+    *("commands", "layers", "cpu", "link"),
 )
 RESULTS = Path(__file__).parent / "results"
 

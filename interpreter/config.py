@@ -80,6 +80,7 @@ DEFAULT_MAXIMUMS = Limits(
     lifetime_seconds=30 * 86400.0,
     executions=10_000_000,
     contexts=64,
+    commands=256,
 )
 
 

@@ -62,6 +62,13 @@ class InvalidArchive(InvalidRequest):
     hint = "Send a zip or a (gzipped) tar file with plain files and folders in it."
 
 
+class InvalidCommand(InvalidRequest):
+    """A command that says too little or too much, or what no program can be given."""
+
+    code = "invalid_command"
+    hint = "Send either 'command', a line for a shell, or 'argv', a list; neither with a zero byte."
+
+
 class Unauthorized(InterpreterError):
     """No token, or a wrong one."""
 
@@ -120,6 +127,13 @@ class ProcessNotFound(NotFound):
 
     code = "process_not_found"
     hint = "GET /v1/sessions/{id}/processes lists the processes of a session."
+
+
+class TerminalNotFound(NotFound):
+    """The session has no terminal of this name, or not any more."""
+
+    code = "terminal_not_found"
+    hint = "GET /v1/sessions/{id}/terminals lists the terminals; a WebSocket to another name makes one."
 
 
 class DatasetNotFound(NotFound):
@@ -312,6 +326,14 @@ class TooManyContexts(InterpreterError):
     code = "too_many_contexts"
     status = 429
     hint = "Delete a context, or create the session with a higher limits.contexts."
+
+
+class TooManyCommands(InterpreterError):
+    """The session already has as many commands or terminals as it may."""
+
+    code = "too_many_commands"
+    status = 429
+    hint = "Wait for one to end, cancel one, or raise limits.commands of the session."
 
 
 class TooManySessions(InterpreterError):

@@ -170,6 +170,37 @@ def repl(
     )
 
 
+@app.command("exec", context_settings={"ignore_unknown_options": True})
+def execute(
+    session: Which,
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND…", help="After --; a line, or words.")
+    ],
+    cwd: Annotated[str | None, typer.Option(help="Run it in this folder.")] = None,
+    env: Variables = None,
+    timeout: Timeout = None,
+    stdin: Annotated[bool, typer.Option("--stdin", "-i", help="Give it what comes on stdin.")] = False,
+) -> None:
+    """Run a command in a session: interpreter exec SESSION -- ls -l
+
+    Its exit code is passed on; 124 is a timeout, and Ctrl-C ends it.
+    """
+    from interpreter.cli.shell import execute as run_command
+
+    raise typer.Exit(run_command(session, command, cwd=cwd, env=env, timeout=timeout, stdin=stdin))
+
+
+@app.command()
+def shell(
+    session: Which,
+    name: Annotated[str, typer.Option("--name", "-n", help="Which of its terminals.")] = "main",
+) -> None:
+    """Open a terminal in a session. Ctrl-] leaves it running."""
+    from interpreter.cli.shell import shell as command
+
+    raise typer.Exit(command(session, name))
+
+
 @sessions_app.callback()
 def sessions(
     context: typer.Context,

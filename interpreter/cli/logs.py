@@ -48,7 +48,8 @@ class _History(Screen):
     def _cell(self, event: Event) -> None:
         context = self._contexts.pop(event.execution_id, DEFAULT)
         where = "" if context == DEFAULT else f"{context} "
-        label = f"{where}In [{self._count(event) or ' '}]: "
+        is_command = str(event.execution_id).startswith("c-")
+        label = "$ " if is_command else f"{where}In [{self._count(event) or ' '}]: "
         first, *more = event.data["code"].splitlines() or [""]
         self.line(self.out, "")
         self.line(self.out, self.paint(self.out, GREEN, label) + first)

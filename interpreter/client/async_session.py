@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import UNSET, UnsetType
 
 from interpreter import models
-from interpreter.client import input_requests, requests
+from interpreter.client import command_requests, input_requests, requests
 from interpreter.client.async_carrier import AsyncCarrier
 from interpreter.client.async_cells import AsyncCells
 from interpreter.client.async_files import AsyncFiles
+from interpreter.client.async_shell import AsyncShell
 from interpreter.client.call import Call
 from interpreter.client.requests import DEFAULT, LimitsGiven
 from interpreter.errors import (
@@ -24,8 +25,12 @@ from interpreter.errors import (
     WrongState,
 )
 from interpreter.models import OnIdle
+from interpreter.models.commands import Terminal as TerminalInfo
 from interpreter.models.descriptions import Description
 from interpreter.models.processes import Process, ProcessesEnded
+
+if TYPE_CHECKING:
+    from interpreter.client.async_terminal import AsyncTerminal
 
 T = TypeVar("T", bound=AbstractAsyncContextManager[Any])
 
@@ -59,6 +64,8 @@ class AsyncSession(AsyncCells):
         super().__init__(carrier, info.id, DEFAULT)
         self.info = info
         self.files = AsyncFiles(carrier, info.id)
+        self.shell = AsyncShell(carrier, info.id)
+        """Runs commands beside the kernel."""
         self._delete_on_exit = delete_on_exit
 
     @property
@@ -113,6 +120,17 @@ class AsyncSession(AsyncCells):
 
     async def end_orphans(self) -> ProcessesEnded:
         return await self._carrier.send(requests.end_orphans(self.id))
+
+    def terminal(self, name: str = "main") -> AsyncTerminal:
+        """A terminal of this name, which is made if it is not there."""
+        # Loaded late: few programs have a use for it.
+        from interpreter.client.async_terminal import AsyncTerminal
+
+        return AsyncTerminal(self._carrier, self.id, name)
+
+    async def terminals(self) -> list[TerminalInfo]:
+        found = await self._carrier.send(command_requests.terminals(self.id))
+        return found.terminals
 
     async def delete(self) -> models.SessionDeleted:
         return await self._carrier.send(requests.delete_session(self.id))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
 from interpreter import models
-from interpreter.client import input_requests, requests
+from interpreter.client import command_requests, input_requests, requests
 from interpreter.client.call import Call
 from interpreter.client.carrier import Carrier
 from interpreter.client.cells import Cells
 from interpreter.client.files import Files
 from interpreter.client.requests import DEFAULT, LimitsGiven
+from interpreter.client.shell import Shell
 from interpreter.errors import (
     ContextExists,
     ContextNotFound,
@@ -22,8 +24,12 @@ from interpreter.errors import (
     WrongState,
 )
 from interpreter.models import OnIdle
+from interpreter.models.commands import Terminal as TerminalInfo
 from interpreter.models.descriptions import Description
 from interpreter.models.processes import Process, ProcessesEnded
+
+if TYPE_CHECKING:
+    from interpreter.client.terminal import Terminal
 
 
 class Session(Cells):
@@ -38,6 +44,8 @@ class Session(Cells):
         self.info = info
         """What was last known of it; `refresh` asks again."""
         self.files = Files(carrier, info.id)
+        self.shell = Shell(carrier, info.id)
+        """Runs commands beside the kernel."""
         self._delete_on_exit = delete_on_exit
 
     @property
@@ -103,6 +111,16 @@ class Session(Cells):
     def end_orphans(self) -> ProcessesEnded:
         """Ends what finished executions have left running."""
         return self._carrier.send(requests.end_orphans(self.id))
+
+    def terminal(self, name: str = "main") -> Terminal:
+        """A terminal of this name, which is made if it is not there."""
+        # Loaded late: few programs have a use for it.
+        from interpreter.client.terminal import Terminal
+
+        return Terminal(self._carrier, self.id, name)
+
+    def terminals(self) -> list[TerminalInfo]:
+        return self._carrier.send(command_requests.terminals(self.id)).terminals
 
     def delete(self) -> models.SessionDeleted:
         return self._carrier.send(requests.delete_session(self.id))

@@ -8,10 +8,12 @@ import re
 import msgspec
 from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream
+from tornado.routing import Rule
 from tornado.web import Application, url
 
 from interpreter.config import Config
 from interpreter.gateway import (
+    commands,
     contexts,
     datasets,
     executions,
@@ -20,6 +22,7 @@ from interpreter.gateway import (
     pages,
     processes,
     sessions,
+    terminals,
     workspaces,
 )
 from interpreter.gateway.auth import Guard
@@ -32,6 +35,8 @@ LISTED = [
     *sessions.OPERATIONS,
     *contexts.OPERATIONS,
     *executions.OPERATIONS,
+    *commands.OPERATIONS,
+    *terminals.OPERATIONS,
     *processes.OPERATIONS,
     *files.OPERATIONS,
     *datasets.OPERATIONS,
@@ -39,6 +44,7 @@ LISTED = [
     pages.STATUS,
     pages.HEALTH,
 ]
+PING_SECONDS = 30.0
 
 
 class Gateway:
@@ -59,9 +65,14 @@ def make_application(gateway: Gateway) -> Application:
     for operation in (*LISTED, *pages.UNLISTED):
         by_path.setdefault(operation.path, {})[operation.method] = operation
     shared = {"gateway": gateway}
-    routes = [url(_pattern(path), _handler(operations), shared) for path, operations in by_path.items()]
+    routes: list[Rule] = [
+        Rule(terminals.Upgrade(_pattern(terminals.ONE) + "$"), terminals.TerminalSocket, shared)
+    ]
+    routes += [url(_pattern(path), _handler(operations), shared) for path, operations in by_path.items()]
     application = QuickApplication(
         routes,
+        websocket_ping_interval=PING_SECONDS,
+        websocket_max_message_size=terminals.MOST_TYPED,
         default_handler_class=NotFoundHandler,
         default_handler_args=shared,
         log_function=lambda handler: None,

@@ -53,7 +53,7 @@ class Wait(Struct, forbid_unknown_fields=True):
 async def run_cell(call: ApiHandler) -> Any:
     request = call.body(ExecutionCreate)
     session_id, executions = call.path["session_id"], call.orchestrator.executions
-    cell = await executions.submit(session_id, request, _key(call))
+    cell = await executions.submit(session_id, request, idempotency_key(call))
     call.set_header("Location", f"/v1/sessions/{session_id}/executions/{cell.id}")
     if request.cancel_on_disconnect:
         call.on_leave.append(lambda: executions.abandon(session_id, cell.id))
@@ -73,7 +73,7 @@ async def run_cell(call: ApiHandler) -> Any:
     return None
 
 
-def _key(call: ApiHandler) -> str | None:
+def idempotency_key(call: ApiHandler) -> str | None:
     """What tells a cell that is sent again from a new one."""
     key = call.request.headers.get("Idempotency-Key")
     if key is not None and not 1 <= len(key) <= 200:

@@ -26,7 +26,10 @@ REF = "#/components/schemas/{name}"
 JSON = "application/json"
 EVENTS = "text/event-stream"
 BYTES = {"schema": {"type": "string", "format": "binary"}}
-NOUNS = ("sessions", "executions", "processes", "files", "datasets", "workspaces")
+NOUNS = (
+    *("sessions", "executions", "commands", "terminals", "processes", "files", "datasets"),
+    "workspaces",
+)
 RAW = "application/octet-stream"
 UPLOAD = {
     RAW: BYTES,

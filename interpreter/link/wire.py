@@ -260,6 +260,10 @@ class Wire:
         state = self._streams[stream]
         return state.kept_bytes < self._budget
 
+    def kept(self, stream: int) -> int:
+        """Bytes of this stream that are still to be sent, or to be acknowledged."""
+        return self._streams[stream].kept_bytes
+
     def _queue(self, stream: int, message: _Outgoing) -> None:
         state = self._streams[stream]
         state.queue.append(message)

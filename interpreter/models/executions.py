@@ -99,16 +99,19 @@ class FileChange(Struct, frozen=True, kw_only=True):
 
 
 class Execution(Struct, frozen=True, kw_only=True):
-    """One cell: what was asked, what came of it."""
+    """One cell, or one command: what was asked, what came of it."""
 
     id: str
     session_id: str
     code: str
-    context: str = "default"
+    context: str | None = "default"
+    """Null for a command, which runs in no kernel."""
     status: ExecutionStatus
     reason: str | None = None
     """Why it ended as `timeout`, `cancelled` or `lost`."""
     execution_count: int | None = None
+    exit_code: int | None = None
+    """Of a command that has ended."""
     outputs: list[Output] = []
     text: str = ""
     """What a person would read: streams, results and errors as plain text."""

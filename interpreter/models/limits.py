@@ -27,6 +27,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lifetime_seconds: Annotated[float, Meta(gt=0, description="age of the sandbox")] = 86400.0
     executions: Annotated[int, Meta(ge=1, description="cells in the session's whole life")] = 100_000
     contexts: Annotated[int, Meta(ge=1, description="kernels at once")] = 8
+    commands: Annotated[int, Meta(ge=1, description="commands at once; as many terminals")] = 16
 
 
 class LimitsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +45,7 @@ class LimitsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     lifetime_seconds: Annotated[float, Meta(gt=0)] | None = None
     executions: Annotated[int, Meta(ge=1, le=MOST)] | None = None
     contexts: Annotated[int, Meta(ge=1, le=MOST)] | None = None
+    commands: Annotated[int, Meta(ge=1, le=MOST)] | None = None
 
 
 class Usage(Struct, frozen=True, kw_only=True):

@@ -8,19 +8,29 @@ import secrets
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from interpreter.errors import ExecutionNotFound, KeyReused, ShuttingDown, WrongState
+from interpreter.errors import (
+    ExecutionNotFound,
+    InputNotExpected,
+    KeyReused,
+    ShuttingDown,
+    WrongState,
+)
 from interpreter.models import Execution, ExecutionCreate
+from interpreter.models.commands import CommandCreate
+from interpreter.orchestrator import command
 from interpreter.orchestrator.cell import Cell
+from interpreter.orchestrator.command import Command
 from interpreter.orchestrator.kernel_listener import PREFIX
 from interpreter.store import EventRow, Store
 
 if TYPE_CHECKING:
     from interpreter.orchestrator.orchestrator import Orchestrator
+    from interpreter.orchestrator.session import LiveSession
 
 
-def execution_id(session_id: str, key: str) -> str:
+def execution_id(session_id: str, key: str, prefix: str = PREFIX) -> str:
     """The id of the cell that is sent with a key, however often it is sent."""
-    return PREFIX + hashlib.sha256(f"{session_id} {key}".encode()).hexdigest()[:16]
+    return prefix + hashlib.sha256(f"{session_id} {key}".encode()).hexdigest()[:16]
 
 
 class Executions:
@@ -35,22 +45,51 @@ class Executions:
     ) -> Cell | Execution:
         """Runs a cell. With the key of one that was sent before, that one: it is not run again."""
         session = self._orchestrator.get(session_id)
+        id = _new_id(session_id, key)
+        if not await self._knows(session, id):
+            return session.submit_now(id, request)
+        return await self._known(session_id, id, request.code)
+
+    async def run_command(
+        self, session_id: str, request: CommandCreate, key: str | None = None
+    ) -> Command | Execution:
+        """Runs a command, or finds the one that was sent with this key before."""
+        session = self._orchestrator.get(session_id)
+        id = _new_id(session_id, key, command.PREFIX)
+        if not await self._knows(session, id):
+            return session.run_command(id, request)
+        shown = command.shown(request)
+        known = await self._known(session_id, id, shown)
+        assert isinstance(known, Command | Execution)
+        return known
+
+    async def give(self, session_id: str, execution_id: str, text: str, *, eof: bool) -> None:
+        """Has a command read something."""
+        running = await self._active(session_id, execution_id)
+        if not isinstance(running, Command):
+            raise InputNotExpected("This command has ended.", "Start it again.")
+        await self._orchestrator.get(session_id).commands.give(running, text, eof=eof)
+
+    async def _knows(self, session: LiveSession, id: str) -> bool:
+        """Whether this was sent before; if not, the session is awake."""
         if self._orchestrator.draining:
             raise ShuttingDown("The gateway is about to stop.")
         self._store.condition.check()
-        id = _new_id(session_id, key)
         await session.created.wait()
         await session.remember()
         if not session.knows(id):
             await session.come_awake()
-        if not session.knows(id):  # which may have changed while it woke up
-            return session.submit_now(id, request)
+        return session.knows(id)  # which may have changed while it woke up
+
+    async def _known(self, session_id: str, id: str, code: str) -> Cell | Execution:
+        """One that was sent before."""
+        session = self._orchestrator.get(session_id)
         known = self.cell(session_id, id) or await self.read(session_id, id)
         if isinstance(known, Execution) and not known.status.final:
             # An earlier gateway left it in a session that is paused.
             await session.wake()
             known = self.cell(session_id, id) or await self.read(session_id, id)
-        if known.code != request.code:
+        if known.code != code:
             raise KeyReused("Another cell was sent with this Idempotency-Key.")
         return known
 
@@ -63,12 +102,15 @@ class Executions:
             return None
         return session.submit_now(id, request)
 
-    async def all(self, session_id: str, limit: int | None, after: str | None) -> list[Execution]:
+    async def all(
+        self, session_id: str, limit: int | None, after: str | None, prefix: str = ""
+    ) -> list[Execution]:
+        """Oldest first; those whose id begins with a prefix."""
         session = self._orchestrator.get(session_id)
         if after is not None:
             await self.read(session_id, after)
         await session.history.settled()
-        stored = await self._store.executions(session_id, limit, after)
+        stored = await self._store.executions(session_id, limit, after, prefix)
         found = []
         for execution in stored:
             cell = self.cell(session_id, execution.id)
@@ -106,8 +148,7 @@ class Executions:
         """Ends a queued or running execution; one that has ended stays as it is."""
         cell = await self._active(session_id, execution_id)
         if cell is not None:
-            context = self._orchestrator.get(session_id).context(cell.context)
-            context.cells.cancel(cell, "it was cancelled")
+            self._orchestrator.get(session_id).cells_of(cell).cancel(cell, "it was cancelled")
             self._orchestrator.get(session_id).events.flush()
             self._store.hurry()
             await asyncio.shield(cell.done)
@@ -117,14 +158,14 @@ class Executions:
         """The caller of an execution that ends with it went away."""
         session = self._orchestrator.get(session_id)
         if cell := session.history.active(execution_id):
-            session.context(cell.context).cells.cancel(cell, "the caller went away")
+            session.cells_of(cell).cancel(cell, "the caller went away")
 
     async def extend(self, session_id: str, execution_id: str, timeout: float) -> Execution:
         """Gives a queued or running execution another timeout."""
         cell = await self._active(session_id, execution_id)
         if cell is None:
             raise WrongState("This execution has ended.")
-        self._orchestrator.get(session_id).context(cell.context).cells.extend(cell, timeout)
+        self._orchestrator.get(session_id).cells_of(cell).extend(cell, timeout)
         await self._orchestrator.get(session_id).history.settled()
         return cell.model()
 
@@ -146,6 +187,6 @@ class Executions:
             yield rows
 
 
-def _new_id(session_id: str, key: str | None) -> str:
+def _new_id(session_id: str, key: str | None, prefix: str = PREFIX) -> str:
     """For an execution: a random one, or what its key makes of it every time."""
-    return PREFIX + secrets.token_hex(8) if key is None else execution_id(session_id, key)
+    return prefix + secrets.token_hex(8) if key is None else execution_id(session_id, key, prefix)

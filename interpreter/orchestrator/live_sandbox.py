@@ -231,7 +231,7 @@ class LiveSandbox:
     async def kill_all_but(self, contexts: Collection[str]) -> None:
         """Ends the kernels of contexts that nobody knows of, and those that were already replaced."""
         kept = {f"{context}.{self._numbers.get(context, 0)}" for context in contexts}
-        there = {str(info.get("kernel")) for info in self.link.wire.streams.values()}
+        there = {str(i["kernel"]) for i in self.link.wire.streams.values() if "kernel" in i}
         for kernel in there - kept:
             await self.link.command("signal", kernel=kernel, signal=int(signal.SIGKILL))
 

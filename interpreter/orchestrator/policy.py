@@ -5,8 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from interpreter.config import Config
-from interpreter.errors import CodeTooLong, LimitFixed, LimitTooHigh, UnknownEnvironment
+from interpreter.errors import (
+    CodeTooLong,
+    InvalidCommand,
+    LimitFixed,
+    LimitTooHigh,
+    UnknownEnvironment,
+)
 from interpreter.models import ExecutionCreate, Limits, LimitsRequest, SessionCreate
+from interpreter.models.commands import CommandCreate
 
 MOST_VARIABLES = 16 * 1024
 
@@ -42,10 +49,14 @@ def in_workspace(limits: Limits, request: LimitsRequest, name: str, disk_mb: int
 
 def variables(request: SessionCreate) -> dict[str, str]:
     """The environment variables of a session's kernels, which travel in one packet."""
-    size = sum(len(name) + len(value.encode()) for name, value in request.env.items())
+    _check_size(request.env)
+    return dict(request.env)
+
+
+def _check_size(variables: dict[str, str]) -> None:
+    size = sum(len(name) + len(value.encode()) for name, value in variables.items())
     if size > MOST_VARIABLES:
         raise LimitTooHigh(f"env has {size:,} bytes; at most {MOST_VARIABLES:,} are taken.")
-    return dict(request.env)
 
 
 def pool_size(config: Config, environment: str) -> tuple[int, int]:
@@ -69,7 +80,7 @@ def cell_timeout(config: Config, limits: Limits, asked: float | None) -> float:
     return asked
 
 
-def output_limit(config: Config, request: ExecutionCreate) -> int:
+def output_limit(config: Config, request: ExecutionCreate | CommandCreate) -> int:
     """How much of a cell's output its result carries."""
     if request.max_output_bytes is None:
         return config.max_output_bytes
@@ -85,3 +96,23 @@ def check_code(config: Config, code: str) -> None:
     size = len(code.encode("utf-8", "surrogatepass"))
     if size > config.max_code_bytes:
         raise CodeTooLong(f"The code has {size:,} bytes; at most {config.max_code_bytes:,} are taken.")
+
+
+def check_command(config: Config, request: CommandCreate) -> None:
+    """Whether it says what to run, and nothing that cannot be said to a program."""
+    if (request.command is None) == (request.argv is None):
+        raise InvalidCommand("A command is either 'command' or 'argv'.")
+    said = [*(request.argv or [request.command or ""]), request.cwd or ""]
+    said += (text for pair in request.env.items() for text in pair)
+    if any("\0" in text for text in said):
+        raise InvalidCommand("A command cannot have a zero byte in it.")
+    if any(not name or "=" in name for name in request.env):
+        raise InvalidCommand("A variable needs a name, without '='.")
+    check_code(config, "".join(said))
+    _check_size(request.env)
+
+
+def command_timeout(config: Config, limits: Limits, request: CommandCreate) -> float:
+    if request.background and request.timeout is None:
+        return limits.cell_seconds
+    return cell_timeout(config, limits, request.timeout)

@@ -29,7 +29,7 @@ COMMAND_LENGTH = 400
 ANSWER_SECONDS = 30.0
 """A fork bomb leaves the kernel host little time to answer in."""
 END_OF_TIME = 2.0**32
-EXECUTION = re.compile(r"e-[0-9a-f]{16}")
+EXECUTION = re.compile(r"[ec]-[0-9a-f]{16}")
 KERNEL = re.compile(r"[\w.-]{1,64}", re.ASCII)
 STATES = {
     "R": ProcessState.running,

@@ -33,16 +33,20 @@ from interpreter.models import (
     SessionState,
     Usage,
 )
+from interpreter.models.commands import CommandCreate
 from interpreter.orchestrator import expiry, states
 from interpreter.orchestrator.cell import Cell
 from interpreter.orchestrator.cells import Cells
 from interpreter.orchestrator.clock import tick
+from interpreter.orchestrator.command import Command
+from interpreter.orchestrator.commands import Commands
 from interpreter.orchestrator.context import Context
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.history import History
 from interpreter.orchestrator.live_sandbox import DEFAULT, LiveSandbox
 from interpreter.orchestrator.processes import SandboxProcesses
 from interpreter.orchestrator.tasks import Tasks
+from interpreter.orchestrator.terminals import Terminal, Terminals
 from interpreter.orchestrator.unfinished import save_journaled, unfinished_cells
 from interpreter.store import SessionRecord, Store, saving_session
 
@@ -64,6 +68,17 @@ class LiveSession:
         self.contexts: dict[str, Context] = {}
         self.events = EventLog(record.id, store, last_seq or 0)
         self.history = History(record.id, store, self.events, config.max_output_bytes)
+        self.commands = Commands(
+            config,
+            record.limits,
+            self.events,
+            self.history,
+            late_results=False,
+            on_activity=self._on_activity,
+            others=self._all_cells,
+        )
+        self.commands.variables = record.env
+        self.terminals = Terminals(record.id, self.events, record.env)
         self.last_activity = record.last_activity
         self.active_tick = tick()
         self.executions = 0
@@ -131,6 +146,7 @@ class LiveSession:
         self.record = replace(self.record, **changes)
         for context in self.contexts.values():
             context.cells.limits = self.limits
+        self.commands.limits = self.limits
         return self.events.along(saving_session(replace(self.record, last_activity=self.last_activity)))
 
     async def stored(self, saved: asyncio.Future[None]) -> None:
@@ -169,6 +185,8 @@ class LiveSession:
         self.events.connect(live.link.wire.received, live.link.handled)
         live.link.on_passed = self.events.passed
         await context.begin(live, kernel)
+        self.commands.enter(live)
+        self.terminals.enter(live)
         self._change(SessionState.ready, cause)
         self.touch()
         self.created.set()
@@ -184,7 +202,9 @@ class LiveSession:
         self.events.flush()
         self.events.connect(received, live.link.handled)
         live.link.on_passed = self.events.passed
-        unfinished = await unfinished_cells(self._store, self.id, self._config)
+        left = await unfinished_cells(self._store, self.id, self._config)
+        commands = [cell for cell in left if isinstance(cell, Command)]
+        unfinished = [cell for cell in left if not isinstance(cell, Command)]
         self._check_has(live)
         if self.state is not SessionState.busy:
             self._change(SessionState.busy, "the gateway started again")
@@ -194,6 +214,9 @@ class LiveSession:
             self._check_has(live)
         homeless = [c for c in unfinished if c.context not in self.contexts]
         self.contexts[DEFAULT].cells.abandon(homeless, "its context was gone")
+        await self.commands.resume_in(live, commands)
+        self._check_has(live)
+        self.terminals.resume_in(live)
         # After the contexts' own first steps, which were just set going.
         asyncio.get_running_loop().call_soon(live.link.begin)
         self._tasks.spawn(live.kill_all_but(self.contexts))
@@ -344,24 +367,48 @@ class LiveSession:
         """Runs a cell in a session that is awake."""
         self._check_awake()
         context = self.context(request.context)
-        left = self.limits.executions - self.executions
-        if left <= 0:
-            raise ExecutionsUsedUp(f"This session has run its {self.limits.executions:,} cells.")
+        self._check_executions()
         cell = context.cells.submit(id, self.id, request)
-        self.known_ids[id] = None
+        self._count(cell)
+        return cell
+
+    def run_command(self, id: str, request: CommandCreate) -> Command:
+        """Runs a command in a session that is awake."""
+        self._check_awake()
+        self._check_executions()
+        command = self.commands.run(id, self.id, request)
+        self._count(command)
+        return command
+
+    async def terminal(self, name: str) -> Terminal:
+        """The terminal of this name, made if it is not there."""
+        await self.wake()
+        self.touch()
+        return await self.terminals.open(name, self.limits)
+
+    def cells_of(self, cell: Cell) -> Cells:
+        """Who runs it."""
+        return self.commands if isinstance(cell, Command) else self.context(cell.context).cells
+
+    def _check_executions(self) -> None:
+        if self.executions >= self.limits.executions:
+            raise ExecutionsUsedUp(f"This session has run its {self.limits.executions:,} cells.")
+
+    def _count(self, cell: Cell) -> None:
+        left = self.limits.executions - self.executions
+        self.known_ids[cell.id] = None
         if len(self.known_ids) > KNOWN_IDS:
             self.known_ids.popitem(last=False)
         self.executions += 1
         if left - 1 == min(10, self.limits.executions // 10):
             message = f"{left - 1} more cells can be run in this session."
             self.warn("executions", message, left - 1, cell.id)
-        return cell
 
     def answer_input(self, execution_id: str, value: str) -> None:
         cell = self.history.active(execution_id)
         if cell is None:
             raise InputNotExpected("This cell is not waiting for input.")
-        self.context(cell.context).cells.answer_input(cell, value)
+        self.cells_of(cell).answer_input(cell, value)
 
     async def interrupt(self, context: str) -> None:
         await self.wake()
@@ -428,7 +475,7 @@ class LiveSession:
             assert self.live is not None
             if any(context.changing for context in self.contexts.values()):
                 raise WrongState("A kernel of this session is being started.", "Try again in a moment.")
-            for cells in self._all_cells():
+            for cells in (*self._all_cells(), self.commands):
                 cells.hold()
             try:
                 await self.live.pause()
@@ -451,12 +498,11 @@ class LiveSession:
                 await self.take_up(live)
                 return
             self._go_on()
-            busy = any(context.busy for context in self.contexts.values())
-            self._change(SessionState.busy if busy else SessionState.ready, cause)
+            self._change(SessionState.busy if self._busy else SessionState.ready, cause)
             self.on_sandbox(self)
 
     def _go_on(self) -> None:
-        for cells in self._all_cells():
+        for cells in (*self._all_cells(), self.commands):
             cells.go_on()
 
     # -- it loses its sandbox
@@ -510,6 +556,8 @@ class LiveSession:
 
     def _end(self, state: SessionState, reason: str) -> None:
         self.live = None
+        self.commands.lose(reason)
+        self.terminals.lose(reason)
         contexts, self.contexts = self.contexts, {}
         for context in contexts.values():
             context.lose(reason)
@@ -525,6 +573,8 @@ class LiveSession:
         self._tasks.cancel()
         for context in self.contexts.values():
             await context.leave()
+        await self.commands.close()
+        self.terminals.close()
         await self.history.close()
         if self.live is not None:
             await self.live.leave()
@@ -532,6 +582,8 @@ class LiveSession:
     async def forget(self) -> None:
         """It is deleted: nothing is recorded any more, and nobody waits."""
         await self._tasks.done()
+        await self.commands.close()
+        self.terminals.close()
         self.events.close()
         await self.history.settled()
         await self.history.close()
@@ -558,10 +610,13 @@ class LiveSession:
         self.touch()
         if self.state not in states.AWAKE:
             return
-        busy = any(context.busy for context in self.contexts.values())
-        new = SessionState.busy if busy else SessionState.ready
+        new = SessionState.busy if self._busy else SessionState.ready
         if new is not self.state:
-            self._change(new, "a cell runs" if busy else "no cell runs")
+            self._change(new, "a cell runs" if self._busy else "no cell runs")
+
+    @property
+    def _busy(self) -> bool:
+        return self.commands.busy or any(context.busy for context in self.contexts.values())
 
     def _on_kernel_restart(self, reason: str) -> None:
         self.update(reason=reason)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from interpreter.config import Config
 from interpreter.models import EventType, Execution, ExecutionStatus
 from interpreter.orchestrator.cell import Cell
+from interpreter.orchestrator.command import Command, is_command
 from interpreter.orchestrator.events import EventLog
 from interpreter.store import Store, saving_execution
 
@@ -37,14 +38,15 @@ async def unfinished_cells(store: Store, session_id: str, config: Config) -> lis
 
 async def _restore(store: Store, execution: Execution, config: Config) -> Cell:
     """An unfinished cell, from its execution and its events."""
+    kind = Command if is_command(execution.id) else Cell
     cell: Cell | None = None
     after = 0
     while rows := await store.events(execution.session_id, after, execution_id=execution.id):
         for row in rows:
             data = msgspec.json.decode(row.data)
             if cell is None:
-                cell = Cell.restore(execution, data.get("request", {}), config)
+                cell = kind.restore(execution, data.get("request", {}), config)
             cell.replay(EventType(row.type), data)
             cell.recorded_bytes += len(row.data)
         after = rows[-1].seq
-    return cell or Cell.restore(execution, {}, config)
+    return cell or kind.restore(execution, {}, config)

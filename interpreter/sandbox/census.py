@@ -14,6 +14,8 @@ from interpreter.sandbox.proc import Process
 
 DELIMITER = b"<IDS|MSG>"
 LONGEST_ID = 64
+NOBODY = ""
+"""Takes the place of a kernel's name for what no kernel has started."""
 
 
 class Member(NamedTuple):
@@ -48,6 +50,8 @@ class Census:
     def __init__(self, kernels: dict[str, Kernel]) -> None:
         self.marks = Marks()
         self.zygote: int | None = None
+        self.programs: set[int] = set()
+        """Pids of what the kernel host has started beside the kernels; with all below, no kernel's."""
         self._kernels = kernels
         self._root = os.getpid()
 
@@ -102,6 +106,8 @@ class Census:
             number = self.marks.read(process.limit)
             owner = self.marks.owner(number)
             name = owner.kernel if owner else above.get(process.parent)
+            if process.pid in self.programs:
+                name = NOBODY
             if name is None and process.group in own:
                 name = own[process.group].name
             above[process.pid] = name

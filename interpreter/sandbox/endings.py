@@ -109,6 +109,13 @@ class Endings:
         else:
             numbers = self._census.marks.numbers_of(set(command["executions"]))
             ending = Ending(command, lambda m: m.number in numbers)
+        self._begin(ending)
+
+    def begin(self, command: dict[str, Any], wanted: Callable[[Member], bool]) -> None:
+        """Ends whatever is wanted, and answers the command when it has ended."""
+        self._begin(Ending(command, wanted))
+
+    def _begin(self, ending: Ending) -> None:
         self._running.append(ending)
         self._next = 0.0
 

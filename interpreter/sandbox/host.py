@@ -2,9 +2,9 @@
 
 It relays the channels of its kernels over the link without looking into what they say, starts
 kernels from its zygote, marks each with the cell it is given, passes signals on, and tells how a
-kernel ended after everything that kernel had sent. It keeps what the gateway has not acknowledged,
-and when that is too much it stops reading, so that the kernel waits. It goes on when the gateway
-is away.
+kernel ended after everything that kernel had sent. Beside them it runs commands and terminals. It
+keeps what the gateway has not acknowledged, and when that is too much it stops reading, so that the
+kernel waits. It goes on when the gateway is away.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from interpreter.link.frames import FrameError
 from interpreter.link.wire import CONTROL, Event, Message, Opened, Oversized
 from interpreter.sandbox.census import Census
 from interpreter.sandbox.channels import NAMES, answers, says_idle
+from interpreter.sandbox.commands import Commands
 from interpreter.sandbox.describing import Describing
 from interpreter.sandbox.doors import open_door
 from interpreter.sandbox.endings import Endings
 from interpreter.sandbox.kernels import Kernel, Launcher, payload_path
+from interpreter.sandbox.offspring import Offspring
 from interpreter.sandbox.reactor import READ, WRITE, Reactor
 from interpreter.sandbox.settings import Settings
+from interpreter.sandbox.terminals import Terminals
 from interpreter.sandbox.uplink import HOLD_SECONDS, Uplink
 
 PR_SET_DUMPABLE = 4
@@ -58,6 +61,9 @@ class Host:
         self._describing = Describing(
             settings.workspace, payload_path(), self._reactor, self._uplink.answer
         )
+        self._offspring = Offspring(settings, self._census, self._endings)
+        self._shell_commands = Commands(self._offspring, self._reactor, self._uplink)
+        self._terminals = Terminals(self._offspring, self._reactor, self._uplink)
         self._commands = {
             "start": self._start_kernel,
             "signal": self._signal_kernel,
@@ -65,6 +71,14 @@ class Host:
             "end": self._endings.end,
             "describe": self._describing.begin,
             "workspace": self._show_workspace,
+            "run": self._shell_commands.run,
+            "input": self._shell_commands.input,
+            "stop": self._shell_commands.stop,
+            "terminal": self._terminals.start,
+            "type": self._terminals.type,
+            "resize": self._terminals.resize,
+            "replay": self._terminals.replay,
+            "hang_up": self._terminals.hang_up,
         }
 
     def run(self) -> None:
@@ -82,7 +96,8 @@ class Host:
             end.setblocking(False)
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Not ignored, which what is started here would inherit.
+        signal.signal(signal.SIGINT, lambda *_: None)
         self._children = children
         self._reactor.watch(children.fileno(), self._reap)
         while True:
@@ -94,6 +109,8 @@ class Host:
                     self._connect(kernel)
                 else:
                     self._resume(kernel)
+            self._shell_commands.step()
+            self._terminals.step()
             self._endings.step()
             self._describing.step()
             if self._uplink.patience == 0.0:
@@ -118,21 +135,25 @@ class Host:
             kernel, channel = event.info.get("kernel"), event.info.get("channel")
             if isinstance(kernel, str) and channel in NAMES:
                 self._streams[event.stream] = (kernel, channel)
+            elif isinstance(command := event.info.get("command"), str):
+                self._shell_commands.opened(command, event.stream)
+            elif isinstance(terminal := event.info.get("terminal"), str):
+                self._terminals.opened(terminal, event.stream)
         elif isinstance(event, Message) and event.stream in self._streams:
             name, channel = self._streams[event.stream]
             target = self._kernels.get(name)
             if target is not None:
                 self._send(target, channel, event.parts)
         elif isinstance(event, Message) and event.stream == CONTROL:
-            command = json.loads(event.parts[0])
-            do = self._commands.get(command.get("do"))
+            asked = json.loads(event.parts[0])
+            do = self._commands.get(asked.get("do"))
             if do is None:
-                self._uplink.answer(command, error=f"there is no command {command.get('do')!r}")
+                self._uplink.answer(asked, error=f"there is no command {asked.get('do')!r}")
                 return
             try:
-                do(command)
+                do(asked)
             except Exception as e:
-                self._uplink.answer(command, error=f"{type(e).__name__}: {e}")
+                self._uplink.answer(asked, error=f"{type(e).__name__}: {e}")
         elif isinstance(event, Oversized):
             raise FrameError("a message to the sandbox is over the limit")
 
@@ -172,6 +193,7 @@ class Host:
         self._launcher = Launcher(self._settings)
         self._census.zygote = self._launcher.zygote
         self._describing.environment = self._launcher.environment
+        self._offspring.environment = self._launcher.environment
         self._reactor.watch(self._launcher.channel.fileno(), self._launched)
 
     def _renew_launcher(self) -> None:
@@ -314,6 +336,9 @@ class Host:
                 return
             if pid == 0:
                 return
+            self._offspring.reaped(pid)
+            self._shell_commands.reaped(pid, status)
+            self._terminals.reaped(pid, status)
             for kernel in self._kernels.values():
                 if kernel.pid == pid:
                     kernel.end(status)

@@ -195,16 +195,23 @@ class Store:
         return _only(await self._read(int, query, session_id)) or 0
 
     async def executions(
-        self, session_id: str, limit: int | None = None, after: str | None = None
+        self,
+        session_id: str,
+        limit: int | None = None,
+        after: str | None = None,
+        prefix: str = "",
     ) -> list[Execution]:
-        """Oldest first; those after the execution `after`, and none if there is no such one."""
+        """Oldest first; those after the execution `after`, and none if there is no such one; of those
+        only the ones whose id begins with `prefix`."""
         most = -1 if limit is None else limit
+        wanted = f"{EXECUTIONS} AND substr(id, 1, length(?)) = ?"
+        values = (session_id, prefix, prefix)
         if after is None:
-            query = f"{EXECUTIONS} ORDER BY key LIMIT ?"
-            return await self._read(_decode_execution, query, session_id, most)
+            query = f"{wanted} ORDER BY key LIMIT ?"
+            return await self._read(_decode_execution, query, *values, most)
         place = f"(SELECT key FROM executions WHERE session = {SESSION} AND id = ?)"
-        query = f"{EXECUTIONS} AND key > {place} ORDER BY key LIMIT ?"
-        return await self._read(_decode_execution, query, session_id, session_id, after, most)
+        query = f"{wanted} AND key > {place} ORDER BY key LIMIT ?"
+        return await self._read(_decode_execution, query, *values, session_id, after, most)
 
     async def execution(self, session_id: str, execution_id: str) -> Execution | None:
         query = f"{EXECUTIONS} AND id = ?"

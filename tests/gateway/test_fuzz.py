@@ -49,7 +49,7 @@ include-operation-id = ["create_workspace", "update_workspace", "copy_workspace"
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", "400", "404", "409"]
 [[operations]]
-include-operation-id = ["create_session", "run_cell", "update_execution"]
+include-operation-id = ["create_session", "run_cell", "run_command", "send_input", "update_execution"]
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", "400", "404", "409", "429"]
 [[operations]]

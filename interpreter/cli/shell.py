@@ -1,0 +1,135 @@
+"""`interpreter exec` and `interpreter shell`: commands and terminals of a session from this one.
+
+`exec` is as if the program ran here: its output as it comes, stdout and stderr apart, its exit code,
+and Ctrl-C ends it. `shell` gives this terminal to one of the session until that is over, or until
+Ctrl-] leaves it running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import shutil
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Sequence
+
+from interpreter.cli.attach import pick, read_pairs
+from interpreter.cli.exits import OF_STATUS, Exit, complain
+from interpreter.client import AsyncClient, Client
+from interpreter.client.async_terminal import AsyncTerminal
+from interpreter.client.shell import RunningCommand
+from interpreter.models import EventType, ExecutionStatus
+
+LEAVE = b"\x1d"
+"""Ctrl-]"""
+CHUNK = 4096
+
+
+def execute(
+    session: str,
+    command: Sequence[str],
+    *,
+    cwd: str | None,
+    env: Sequence[str] | None,
+    timeout: float | None,
+    stdin: bool,
+) -> int:
+    variables = read_pairs(env, "--env")
+    given = sys.stdin.read() if stdin else ""
+    with Client() as client:
+        # One word is a line for a shell, as with ssh; several are a program and its arguments.
+        line = command[0] if len(command) == 1 else list(command)
+        running = pick(client, session).shell.start(
+            line, cwd=cwd, env=variables, timeout=timeout, interactive=False, stdin=given
+        )
+        try:
+            return _show(running)
+        except KeyboardInterrupt:
+            running.cancel()
+            return Exit.interrupted
+
+
+def _show(running: RunningCommand) -> int:
+    for event in running.events():
+        if event.type is EventType.stream:
+            to = sys.stderr if event.data["name"] == "stderr" else sys.stdout
+            to.write(event.data["text"])
+            to.flush()
+    done = running.wait()
+    if done.reason is not None:
+        complain(done.reason)
+    if done.status in (ExecutionStatus.ok, ExecutionStatus.error) and done.exit_code is not None:
+        return done.exit_code
+    return OF_STATUS[done.status]
+
+
+def shell(session: str, name: str) -> int:
+    with Client() as client:
+        id = pick(client, session).id
+    if not sys.stdin.isatty():
+        complain("A shell needs a terminal.", "'interpreter exec' runs commands without one.")
+        return Exit.usage
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setraw(sys.stdin)
+        return asyncio.run(_attach(id, name))
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+async def _attach(session_id: str, name: str) -> int:
+    async with AsyncClient() as client:
+        session = await client.session(session_id)
+        async with session.terminal(name) as terminal:
+            showing = asyncio.create_task(_show_terminal(terminal))
+            typing = asyncio.create_task(_type(terminal))
+            await asyncio.wait({showing, typing}, return_when="FIRST_COMPLETED")
+            left = not showing.done()
+            for task in (showing, typing):
+                task.cancel()
+            results = await asyncio.gather(showing, typing, return_exceptions=True)
+            for result in results:
+                if isinstance(result, Exception):
+                    raise result
+    if left:
+        os.write(1, f"\r\n[left; 'interpreter shell {session_id}' comes back]\r\n".encode())
+    return Exit.ok
+
+
+async def _show_terminal(terminal: AsyncTerminal) -> None:
+    async for text in terminal:
+        await asyncio.to_thread(_write, text.encode())
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+async def _type(terminal: AsyncTerminal) -> None:
+    """Returns when the user leaves."""
+    loop = asyncio.get_running_loop()
+    events: asyncio.Queue[bytes | None] = asyncio.Queue()
+    loop.add_reader(0, lambda: events.put_nowait(os.read(0, CHUNK)))
+    loop.add_signal_handler(signal.SIGWINCH, events.put_nowait, None)
+    events.put_nowait(None)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    try:
+        while True:
+            typed = await events.get()
+            if typed is None:
+                size = shutil.get_terminal_size()
+                await terminal.resize(size.lines, size.columns)
+                continue
+            before, leaves, _ = typed.partition(LEAVE)
+            if text := decoder.decode(before):
+                await terminal.send(text)
+            if leaves or not typed:
+                return
+    finally:
+        loop.remove_reader(0)
+        loop.remove_signal_handler(signal.SIGWINCH)

@@ -1,0 +1,63 @@
+"""`interpreter exec` and `interpreter shell` against a live gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from interpreter import Client
+from interpreter.models import ExecutionStatus
+
+from .terminal import Terminal
+from .test_live import Run, client, env, run, session, terminal
+
+__all__ = ["client", "env", "run", "session", "terminal"]
+
+
+def test_exec_is_as_if_the_program_ran_here(run: Run, session: str) -> None:
+    done = run("exec", session, "--", "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 3)
+    done = run("exec", session, "--cwd", "/tmp", "--env", "A=b c", "pwd; echo $A")
+    assert (done.stdout, done.returncode) == ("/tmp\nb c\n", 0)
+    assert run("exec", session, "-i", "--", "tr", "a-z", "A-Z", stdin="text").stdout == "TEXT"
+    assert "\n$ tr a-z A-Z\nTEXT" in run("logs", session).stdout, "a command is not shown as a cell"
+    missing = run("exec", session, "--", "no-such-program", "-x")
+    assert missing.returncode == 1
+    assert "it could not be started: No such file or directory" in missing.stderr
+    late = run("exec", session, "--timeout", "0.5", "--", "sleep", "600")
+    assert (late.returncode, late.stdout) == (124, "")
+
+
+def test_ctrl_c_ends_the_command(
+    terminal: Callable[..., Terminal], client: Client, session: str
+) -> None:
+    with terminal("exec", session, "--", "sh", "-c", "echo on; sleep 600") as screen:
+        screen.expect("on\n", 90)
+        screen.type("\x03")
+        assert screen.exit_code(90) == 130
+    last = client.session(session).shell.list()[-1]
+    assert last.status is ExecutionStatus.cancelled
+
+
+def test_a_shell_is_used_left_and_come_back_to(
+    terminal: Callable[..., Terminal], client: Client, session: str
+) -> None:
+    with terminal("shell", session) as screen:
+        screen.expect(r"\$ ", 90)
+        screen.type("x=kept; echo größe-$((6*7))\r")
+        screen.expect("größe-42\n", 90)
+        screen.type("\x1d")
+        screen.expect("comes back", 90)
+        assert screen.exit_code(90) == 0
+    assert [t.name for t in client.session(session).terminals()] == ["main"]
+    with terminal("shell", session) as screen:
+        screen.expect("größe-42\n", 90)
+        screen.type("echo $x-$((1+1)); exit\r")
+        screen.expect("kept-2\n", 90)
+        screen.expect("this terminal is over: its shell exited with 0", 90)
+        assert screen.exit_code(90) == 0
+
+
+def test_a_shell_needs_a_terminal(run: Run, session: str) -> None:
+    done = run("shell", session)
+    assert done.returncode == 2
+    assert "A shell needs a terminal." in done.stderr

@@ -1,0 +1,236 @@
+"""Terminals: real programs on a real TTY, several viewers, floods, and gateways that are killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from tests import user_images
+from tests.conftest import Gateway, only
+from tests.e2e.test_restart_of_the_gateway import wait_for
+from tests.e2e.viewer import Viewer
+from tests.environments import configured
+from tests.environments import session as environment_session
+
+Open = Callable[..., Viewer]
+PROMPT = r"[$#] (?:\x1b\[\?2004h)?"
+PROGRAMS = """
+FROM interpreter/python
+USER 0
+COPY host* /build/
+RUN set -eu; . /etc/os-release; \\
+    if [ -f "/build/$VERSION_CODENAME.list" ]; then \\
+        rm -rf /etc/apt/sources.list.d; \\
+        cp "/build/$VERSION_CODENAME.list" /etc/apt/sources.list; \\
+    fi; \\
+    export APT_CONFIG=/build/apt.conf DEBIAN_FRONTEND=noninteractive; \\
+    apt-get update -qq; \\
+    apt-get install -qq --no-install-recommends vim-tiny less procps
+USER 1000:1000
+"""
+
+
+@pytest.fixture
+def view(gateway: Gateway, session: str) -> Iterator[Open]:
+    opened: list[Viewer] = []
+
+    def view(name: str = "main") -> Viewer:
+        opened.append(Viewer(gateway, session, name))
+        return opened[-1]
+
+    yield view
+    for viewer in opened:
+        viewer.close()
+
+
+def terminals(http: httpx.Client, session: str) -> list[str]:
+    found = http.get(f"/v1/sessions/{session}/terminals").json()["terminals"]
+    return [terminal["name"] for terminal in found]
+
+
+def test_a_terminal_is_a_tty_that_can_be_resized(view: Open) -> None:
+    viewer = view()
+    viewer.type("tty; stty size; echo $TERM\r")
+    viewer.see(r"/dev/pts/\d+\r\n24 80\r\nxterm-256color\r\n")
+    viewer.resize(40, 100)
+    viewer.type("stty size; tput cols\r")
+    viewer.see(r"40 100\r\n100\r\n")
+
+
+def test_text_comes_whole_in_any_script(view: Open, http: httpx.Client, session: str) -> None:
+    viewer = view()
+    viewer.type("printf '%s|' ä € 😀 日本; echo\r")
+    viewer.see("ä\\|€\\|😀\\|日本\\|\r\n")
+    code = (
+        "import sys\n"
+        "for byte in ('é€😀' * 2000).encode():\n"
+        "    sys.stdout.buffer.write(bytes([byte])); sys.stdout.flush()\n"
+    )
+    http.put(f"/v1/sessions/{session}/files/bytewise.py", content=code.encode())
+    viewer.type("python3 bytewise.py; echo; echo done-$((40+2))\r")
+    shown = viewer.see(r"(?s)é€😀.*done-42\r\n")
+    assert shown.count("é€😀") == 2000
+    assert "\ufffd" not in shown
+
+
+def test_ctrl_c_ends_the_program_that_runs(view: Open) -> None:
+    viewer = view()
+    viewer.type("python3 -c \"print('run'+'ning', flush=True); import time; time.sleep(600)\"\r")
+    viewer.see("running")
+    viewer.type("\x03")
+    viewer.see("KeyboardInterrupt")
+    viewer.see(PROMPT)
+    viewer.type("echo back-$((6*7))\r")
+    viewer.see("back-42\r\n")
+
+
+def test_a_flood_costs_no_memory_and_ctrl_c_is_answered(view: Open, gateway: Gateway) -> None:
+    viewer, idle = view(), view()
+    before = gateway.memory()
+    viewer.type("yes 0123456789\r")
+    while viewer.received < 8_000_000:
+        viewer.see("0123456789\r\n")
+        viewer.shown = ""
+    at = viewer.received
+    viewer.type("\x03")
+    viewer.see(r"\^C")
+    viewer.see(PROMPT)
+    # What was on its way is not much: the prompt is back before as much again was shown.
+    viewer.type("echo back-$((6*7))\r")
+    viewer.see("back-42\r\n")
+    assert viewer.received - at < 4_000_000
+    assert gateway.memory() - before < 50_000_000
+    # Somebody who did not look meanwhile has missed something, and sees how it goes on.
+    idle.see("back-42\r\n")
+
+
+def test_several_see_the_same_and_who_comes_later_sees_what_was(
+    view: Open, http: httpx.Client, session: str
+) -> None:
+    first, second = view(), view()
+    first.type("echo one-$((1+1))\r")
+    for viewer in (first, second):
+        viewer.see("one-2\r\n")
+    second.type("echo two-$((2+2))\r")
+    first.see("two-4\r\n")
+    first.close()
+    second.close()
+    later = view()
+    later.see(r"(?s)one-2\r\n.*two-4\r\n")
+    other = view("other")
+    other.type("echo other-$((3+3))\r")
+    other.see("other-6\r\n")
+    assert terminals(http, session) == ["main", "other"]
+    assert http.get(f"/v1/sessions/{session}/terminals/main").json()["viewers"] >= 1
+
+
+def test_a_terminal_that_is_over_says_so(view: Open, http: httpx.Client, session: str) -> None:
+    viewer = view()
+    viewer.type("exit 5\r")
+    assert "[this terminal is over: its shell exited with 5]" in viewer.see_the_end()
+    wait_for(lambda: terminals(http, session) == [], 60)
+    viewer = view()
+    viewer.type("(setsid sleep 600 &); sleep 601 & echo on-$((1+1))\r")
+    viewer.see("on-2\r\n")
+    assert http.delete(f"/v1/sessions/{session}/terminals/main").status_code == 204
+    assert "[this terminal is over: " in viewer.see_the_end()
+    left = http.get(f"/v1/sessions/{session}/processes").json()["processes"]
+    assert not [p for p in left if p["name"] == "sleep" and p["state"] != "zombie"]
+    missing = http.delete(f"/v1/sessions/{session}/terminals/main")
+    assert missing.json()["error"]["code"] == "terminal_not_found"
+
+
+def use_programs(viewer: Viewer) -> None:
+    """Each is typed at when it is there, and left when it has shown what it should."""
+    viewer.see(PROMPT)
+    viewer.resize(24, 80)
+    viewer.type("python3 -q\r")
+    viewer.see(">>> ")
+    viewer.type("6 * 7\r")
+    viewer.see(r"42\r\n")
+    viewer.see(">>> ")
+    viewer.type("\x04")
+    viewer.see(PROMPT)
+    viewer.type("seq 1000 > numbers; echo ready-$((1+1))\r")
+    viewer.see("ready-2\r\n")
+    viewer.see(PROMPT)
+    viewer.type("top\r")
+    viewer.see(r"PID.*USER")
+    viewer.type("q")
+    viewer.see(PROMPT)
+    viewer.type("less numbers\r")
+    viewer.see(r"\r\n20\r\n")
+    viewer.type("G")
+    viewer.see("1000")
+    viewer.type("q")
+    viewer.see(PROMPT)
+    viewer.type("vim.tiny -u NONE written\r")
+    viewer.see(r'"written"')
+    viewer.type("ihello from vim\x1b:wq\r")
+    viewer.see(r"15 bytes written|15B written")
+    viewer.see(PROMPT)
+    viewer.type("cat written\r")
+    viewer.see(r"\nhello from vim\r\n|\rhello from vim\r\n")
+
+
+@only("embedded")
+def test_python_and_top_and_less_and_vim(view: Open) -> None:
+    use_programs(view())
+
+
+def test_programs_of_an_image(engine: docker.APIClient, data_root: Path) -> None:
+    image = user_images.build(engine, "programs", PROGRAMS)
+    settings = f'[environments.programs]\nimage = "{image}"\n'
+    with configured(data_root, settings) as gateway, environment_session(gateway, "programs") as cells:
+        viewer = Viewer(gateway, cells.created["id"])
+        use_programs(viewer)
+        viewer.close()
+
+
+def test_who_may_not_does_not_get_in(gateway: Gateway, session: str, http: httpx.Client) -> None:
+    def refused(session: str, name: str, gateway: Gateway) -> tuple[int, str]:
+        with pytest.raises(InvalidStatus) as caught:
+            Viewer(gateway, session, name)
+        answer = caught.value.response
+        return answer.status_code, json.loads(answer.body)["error"]["code"]
+
+    class Stranger(Gateway):
+        headers = {}  # type: ignore[assignment]
+
+    stranger = Stranger(gateway.data)
+    stranger.url = gateway.url
+    assert refused(session, "main", stranger) == (401, "unauthorized")
+    assert refused("s-none", "main", gateway) == (404, "session_not_found")
+    assert refused(session, "a.b", gateway) == (400, "invalid_request")
+    assert terminals(http, session) == []
+
+
+def test_a_terminal_outlives_the_gateway(own_gateway: Gateway) -> None:
+    own_gateway.start()
+    with own_gateway.client() as client:
+        session = client.post("/v1/sessions").json()["id"]
+    viewer = Viewer(own_gateway, session)
+    viewer.type("x=kept; echo before-$((1+1))\r")
+    viewer.see("before-2\r\n")
+    viewer.type("while [ ! -e go ]; do sleep 0.05; done; echo meanwhile-$((2+2)); touch went\r")
+    viewer.see("touch went\r\n")
+    own_gateway.kill()
+    viewer.close()
+    workspace = own_gateway.data / "workspaces" / session
+    (workspace / "go").touch()
+    wait_for((workspace / "went").exists, 60)
+    own_gateway.start()
+    viewer = Viewer(own_gateway, session)
+    viewer.see(r"(?s)before-2\r\n.*meanwhile-4\r\n")
+    viewer.type("echo $x-$((3+3))\r")
+    viewer.see("kept-6\r\n")
+    with own_gateway.client() as client:
+        client.post(f"/v1/sessions/{session}/stop")
+    assert "[this terminal is over: it was stopped]" in viewer.see_the_end()
+    viewer.close()
