@@ -18,6 +18,7 @@ from benchmarks.figures import Figure
 
 NAMES = (
     *("cell", "create", "stdout", "many", "containers", "warm", "crowd", "files", "changes"),
+    "websocket",
     *("layers", "cpu", "link"),
 )
 RESULTS = Path(__file__).parent / "results"

@@ -16,6 +16,7 @@ from interpreter.gateway import (
     datasets,
     executions,
     files,
+    notebooks,
     openapi,
     pages,
     processes,
@@ -24,14 +25,19 @@ from interpreter.gateway import (
 )
 from interpreter.gateway.auth import Guard
 from interpreter.gateway.handler import ApiHandler, NotFoundHandler
+from interpreter.gateway.jupyter.kernels import Jupyter
+from interpreter.gateway.jupyter.routes import routes as jupyter_routes
 from interpreter.gateway.operation import Operation
 from interpreter.gateway.quick import QuickApplication
 from interpreter.orchestrator import Orchestrator
+
+WEBSOCKET_PING_SECONDS = 30.0
 
 LISTED = [
     *sessions.OPERATIONS,
     *contexts.OPERATIONS,
     *executions.OPERATIONS,
+    *notebooks.OPERATIONS,
     *processes.OPERATIONS,
     *files.OPERATIONS,
     *datasets.OPERATIONS,
@@ -47,6 +53,9 @@ class Gateway:
     def __init__(self, config: Config, orchestrator: Orchestrator, token: str) -> None:
         self.orchestrator = orchestrator
         self.guard = Guard(token, config.host)
+        self.jupyter = Jupyter(config, orchestrator)
+        self.jupyter.gateway = self
+        self.max_websocket_message = config.max_message_bytes
         # A character of code can take six bytes of JSON.
         self.max_body = 6 * config.max_code_bytes + 64 * 1024
         self.answering: set[asyncio.Future[None]] = set()
@@ -60,11 +69,14 @@ def make_application(gateway: Gateway) -> Application:
         by_path.setdefault(operation.path, {})[operation.method] = operation
     shared = {"gateway": gateway}
     routes = [url(_pattern(path), _handler(operations), shared) for path, operations in by_path.items()]
+    routes += jupyter_routes(gateway)
     application = QuickApplication(
         routes,
         default_handler_class=NotFoundHandler,
         default_handler_args=shared,
         log_function=lambda handler: None,
+        websocket_max_message_size=gateway.max_websocket_message,
+        websocket_ping_interval=WEBSOCKET_PING_SECONDS,
     )
     application.gateway = gateway
     return application
