@@ -31,8 +31,6 @@ from interpreter.gateway.operation import Operation
 from interpreter.gateway.quick import QuickApplication
 from interpreter.orchestrator import Orchestrator
 
-WEBSOCKET_PING_SECONDS = 30.0
-
 LISTED = [
     *sessions.OPERATIONS,
     *contexts.OPERATIONS,
@@ -76,7 +74,6 @@ def make_application(gateway: Gateway) -> Application:
         default_handler_args=shared,
         log_function=lambda handler: None,
         websocket_max_message_size=gateway.max_websocket_message,
-        websocket_ping_interval=WEBSOCKET_PING_SECONDS,
     )
     application.gateway = gateway
     return application

@@ -38,6 +38,9 @@ LIVE_BYTES = 8 * 1024 * 1024
 MOST_BYTES = 96 * 1024 * 1024
 """A client that has not read so much of what is nowhere recorded is hung up on."""
 TOLD = 100
+PING_SECONDS = 30.0
+"""So that whoever is in between does not take a quiet connection for a dead one. No answer is waited
+for: a client that reads slowly answers late."""
 
 
 class Client(WebSocketHandler):
@@ -56,6 +59,7 @@ class Client(WebSocketHandler):
         """What it was told of cells as it happened: it is not told again from the record."""
         self._following: asyncio.Task[None] | None = None
         self._joined = False
+        self._next_ping: asyncio.TimerHandle | None = None
 
     # -- it connects
 
@@ -81,11 +85,19 @@ class Client(WebSocketHandler):
         self._v1 = self.selected_subprotocol == framing.V1
         self._joined = True
         self.jupyter.sockets.add(self)
+        self._ping()
         self.door.join(self)
+
+    def _ping(self) -> None:
+        with contextlib.suppress(WebSocketClosedError):
+            self.ping()
+            self._next_ping = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
 
     def on_close(self) -> None:
         self.jupyter.sockets.discard(self)
         self._drained.set()
+        if self._next_ping is not None:
+            self._next_ping.cancel()
         if self._following is not None:
             self._following.cancel()
         if self._joined:
@@ -158,7 +170,14 @@ class Client(WebSocketHandler):
     def follow(self, whole: list[str], after: int) -> None:
         """Gets from the record all of these cells up to an event, then everything after that."""
         self.behind, self.seen = True, after
-        self._following = asyncio.create_task(self._follow(whole, after))
+        self._following = asyncio.create_task(self._follow_or_hang_up(whole, after))
+
+    async def _follow_or_hang_up(self, whole: list[str], after: int) -> None:
+        try:
+            await self._follow(whole, after)
+        except Exception:
+            log.exception("a Jupyter client could not be told what it missed")
+            self.close(1011, "what was missed could not be read")
 
     async def _follow(self, whole: list[str], after: int) -> None:
         executions = self.jupyter.gateway.orchestrator.executions

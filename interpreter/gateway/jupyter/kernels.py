@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -39,6 +40,7 @@ STATES = {
 }
 
 
+@lru_cache(maxsize=100_000)
 def kernel_id(session_id: str) -> str:
     return str(uuid.uuid5(NAMESPACE, session_id))
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import Gateway
+from tests.conftest import Gateway, only
 from tests.gateway.jupyter.wire import Wire
 
 
@@ -200,3 +200,27 @@ async def test_a_failing_cell_of_one_client_does_not_abort_the_next_of_another(
     assert (await other.reply(fine))["content"]["status"] == "ok"
     one.close()
     other.close()
+
+
+@only("embedded")
+async def test_a_client_that_does_not_read_costs_little_memory_and_misses_nothing(
+    gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any]
+) -> None:
+    lazy = await Wire.open(gateway, kernel["id"])
+    await lazy.reply(lazy.ask("kernel_info_request", {}))
+    before = gateway.memory()
+    code = "for i in range(300): print(chr(97 + i % 26) * (1024 * 1024 - 1))"
+    url = f"/v1/sessions/{kernel['session']}/executions"
+    answer = await api.post(url, json={"code": code, "timeout": 300})
+    assert answer.json()["status"] == "ok", answer.text
+    assert gateway.memory() - before < 150 * 1024 * 1024
+    id = answer.json()["id"]
+    count = 0
+    while message := await lazy.read():
+        if message["type"] == "stream":
+            count += len(message["content"]["text"])
+        lazy.seen.clear()
+        if message["parent"] == id and message["content"].get("execution_state") == "idle":
+            break
+    assert count == 300 * 1024 * 1024
+    lazy.close()
