@@ -18,7 +18,7 @@ from benchmarks.figures import Figure
 
 NAMES = (
     *("cell", "create", "stdout", "many", "containers", "warm", "crowd", "files", "changes"),
-    *("commands", "layers", "cpu", "link"),
+    *("commands", "websocket", "layers", "cpu", "link"),
 )
 RESULTS = Path(__file__).parent / "results"
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from benchmarks import direct
@@ -123,7 +124,9 @@ class Channels:
     @classmethod
     async def open(cls, address: Address, kernel: str) -> Channels:
         url = f"ws://{address.host}:{address.port}/api/kernels/{kernel}/channels"
-        connection = await websocket_connect(url, max_message_size=2**30)
+        token = {"Authorization": f"token {address.token}"} if address.token else {}
+        request = HTTPRequest(url, headers=token)
+        connection = await websocket_connect(request, max_message_size=2**30)
         assert connection.protocol is not None
         connection.protocol.set_nodelay(True)
         return cls(connection)

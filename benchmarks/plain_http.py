@@ -25,6 +25,7 @@ class Address:
         parts = urlsplit(url)
         self.host, self.port = str(parts.hostname), int(parts.port or 80)
         self._headers = f"Host: {self.host}:{self.port}\r\nContent-Type: application/json\r\n"
+        self.token = token
         if token:
             self._headers += f"Authorization: Bearer {token}\r\n"
 

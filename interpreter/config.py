@@ -100,6 +100,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allowed_mounts: list[str] = []
     """Docker: the host folders that environments may mount from."""
     isolation: Literal["auto", "bubblewrap", "none"] = "auto"
+    jupyter_delete: Literal["stop", "detach"] = "stop"
+    """What a Jupyter client's deleting of a kernel does: end the sandbox, or only let go of it."""
     token: str | None = None
     """None makes one at first start and keeps it in the data directory."""
     on_shutdown: Literal["keep", "stop"] = "keep"

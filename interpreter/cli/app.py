@@ -52,6 +52,8 @@ images_app = typer.Typer(
     help="Build, list and check the images that sandboxes are made from.", no_args_is_help=True
 )
 app.add_typer(images_app, name="images")
+notebook_app = typer.Typer(help="Run notebook files in sessions.", no_args_is_help=True)
+app.add_typer(notebook_app, name="notebook")
 
 
 @app.command()
@@ -524,6 +526,37 @@ def list_images(json: Json = False) -> None:
     from interpreter.cli.kernel_images import show as command
 
     command(json)
+
+
+@notebook_app.callback()
+def notebook() -> None:
+    """Run notebook files in sessions."""
+
+
+@notebook_app.command("run")
+def run_notebook(
+    file: Annotated[Path, typer.Argument(metavar="NOTEBOOK", help="The .ipynb file.")],
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write it.")] = None,
+    session: Joined = None,
+    environment: Annotated[str | None, typer.Option(help="Of the new session.")] = None,
+    timeout: Timeout = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Say which outputs differ.")] = False,
+    keep_going: Annotated[bool, typer.Option("--keep-going", help="Also after a failure.")] = False,
+) -> None:
+    """Run a notebook cell by cell in a new session, which is deleted, or in one that is there."""
+    from interpreter.cli.notebook import run as command
+
+    raise typer.Exit(
+        command(
+            file,
+            out,
+            joined=session,
+            environment=environment,
+            timeout=timeout,
+            compare=compare,
+            keep_going=keep_going,
+        )
+    )
 
 
 @app.command()

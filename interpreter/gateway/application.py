@@ -18,6 +18,7 @@ from interpreter.gateway import (
     datasets,
     executions,
     files,
+    notebooks,
     openapi,
     pages,
     processes,
@@ -27,6 +28,8 @@ from interpreter.gateway import (
 )
 from interpreter.gateway.auth import Guard
 from interpreter.gateway.handler import ApiHandler, NotFoundHandler
+from interpreter.gateway.jupyter.kernels import Jupyter
+from interpreter.gateway.jupyter.routes import routes as jupyter_routes
 from interpreter.gateway.operation import Operation
 from interpreter.gateway.quick import QuickApplication
 from interpreter.orchestrator import Orchestrator
@@ -37,6 +40,7 @@ LISTED = [
     *executions.OPERATIONS,
     *commands.OPERATIONS,
     *terminals.OPERATIONS,
+    *notebooks.OPERATIONS,
     *processes.OPERATIONS,
     *files.OPERATIONS,
     *datasets.OPERATIONS,
@@ -44,7 +48,6 @@ LISTED = [
     pages.STATUS,
     pages.HEALTH,
 ]
-PING_SECONDS = 30.0
 
 
 class Gateway:
@@ -53,6 +56,9 @@ class Gateway:
     def __init__(self, config: Config, orchestrator: Orchestrator, token: str) -> None:
         self.orchestrator = orchestrator
         self.guard = Guard(token, config.host)
+        self.jupyter = Jupyter(config, orchestrator)
+        self.jupyter.gateway = self
+        self.max_websocket_message = config.max_message_bytes
         # A character of code can take six bytes of JSON.
         self.max_body = 6 * config.max_code_bytes + 64 * 1024
         self.answering: set[asyncio.Future[None]] = set()
@@ -69,13 +75,13 @@ def make_application(gateway: Gateway) -> Application:
         Rule(terminals.Upgrade(_pattern(terminals.ONE) + "$"), terminals.TerminalSocket, shared)
     ]
     routes += [url(_pattern(path), _handler(operations), shared) for path, operations in by_path.items()]
+    routes += jupyter_routes(gateway)
     application = QuickApplication(
         routes,
-        websocket_ping_interval=PING_SECONDS,
-        websocket_max_message_size=terminals.MOST_TYPED,
         default_handler_class=NotFoundHandler,
         default_handler_args=shared,
         log_function=lambda handler: None,
+        websocket_max_message_size=gateway.max_websocket_message,
     )
     application.gateway = gateway
     return application

@@ -87,6 +87,7 @@ async def _serve(config: Config, console: Console) -> None:
         _greet(console, config, port, token, runtime, orchestrator.workspaces.describe())
         await stopping.wait()
         await _drain(orchestrator, console, stopping, config.drain_seconds)
+        gateway.jupyter.close()
         await _send_answers(gateway)
         server.stop()
     finally:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 MOST_TYPED = 1024 * 1024
 """Bytes of one message of a viewer."""
+PING_SECONDS = 30.0
 
 
 async def list_terminals(call: ApiHandler) -> Any:
@@ -119,6 +120,14 @@ class TerminalSocket(WebSocketHandler):
     def initialize(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._viewing: Viewing | None = None
+
+    @property
+    def ping_interval(self) -> float:
+        return PING_SECONDS
+
+    @property
+    def max_message_size(self) -> int:
+        return MOST_TYPED
 
     async def prepare(self) -> None:
         guard, orchestrator = self._gateway.guard, self._gateway.orchestrator

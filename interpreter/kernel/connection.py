@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import secrets
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -144,12 +144,21 @@ class KernelConnection:
         self._send("shell", type, content, self._awaited_id)
         await self._awaited
 
-    def execute(self, id: str, code: str, *, store_history: bool, allow_stdin: bool) -> None:
+    def execute(
+        self,
+        id: str,
+        code: str,
+        *,
+        store_history: bool,
+        allow_stdin: bool,
+        silent: bool = False,
+        expressions: Mapping[str, Any] | None = None,
+    ) -> None:
         content = {
             "code": code,
-            "silent": False,
+            "silent": silent,
             "store_history": store_history,
-            "user_expressions": {},
+            "user_expressions": expressions or {},
             "allow_stdin": allow_stdin,
             "stop_on_error": False,
         }
@@ -158,9 +167,18 @@ class KernelConnection:
     def answer_input(self, value: str) -> None:
         self._send("stdin", "input_reply", {"status": "ok", "value": value})
 
-    async def interrupt(self, cell: str) -> None:
-        """Interrupts this cell, and no other if it has ended meanwhile."""
-        await self._signal(signal.SIGINT, cell=cell)
+    def takes(self, channel: str) -> bool:
+        """Whether another message can be passed on now; else it should wait."""
+        return channel in self._closed or self._link.wire.writable(self._streams[channel])
+
+    def pass_on(self, channel: str, parts: list[bytes]) -> None:
+        """Sends a message that somebody else made: header, parent, metadata, content and buffers."""
+        if channel not in self._closed:
+            self._link.send(self._streams[channel], [messages.DELIMITER, b"", *parts], now=True)
+
+    async def interrupt(self, cell: str | None = None) -> None:
+        """Interrupts this cell, and no other if it has ended meanwhile; None is whatever runs."""
+        await self._signal(signal.SIGINT, **({} if cell is None else {"cell": cell}))
 
     async def kill(self) -> None:
         """Ends the kernel and waits until its last output is here."""

@@ -43,6 +43,9 @@ class KernelMessage(Struct):
     content: dict[str, Any]
     metadata: dict[str, Any]
     buffers: list[bytes]
+    raw: tuple[bytes, bytes, bytes, bytes] | None = None
+    """Header, parent header, metadata and content as they came; None if one of them is not JSON as it
+    should be, or the message was made here."""
 
 
 _headers = msgspec.json.Decoder(_Header)
@@ -50,13 +53,16 @@ _objects = msgspec.json.Decoder(dict[str, Any])
 
 
 def parse(channel: str, parts: list[bytes]) -> KernelMessage:
-    header, parent, metadata, content, buffers = _split(parts)
+    head_part, parent, metadata, content, buffers = _split(parts)
     try:
-        head = _headers.decode(header)
+        head = _headers.decode(head_part)
         parent_id = _headers.decode(parent).msg_id
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:
         raise MalformedMessage(f"a header is wrong: {e}") from None
-    return KernelMessage(channel, head.msg_type, parent_id, _object(content), _object(metadata), buffers)
+    content_value, plain = _object(content)
+    metadata_value, also_plain = _object(metadata)
+    raw = (head_part, parent, metadata, content) if plain and also_plain else None
+    return KernelMessage(channel, head.msg_type, parent_id, content_value, metadata_value, buffers, raw)
 
 
 def parse_heads(parts: list[bytes]) -> tuple[str, str]:
@@ -69,9 +75,9 @@ def parse_heads(parts: list[bytes]) -> tuple[str, str]:
     return head.msg_type, parent.msg_id
 
 
-def build(type: str, content: dict[str, Any], msg_id: str | None = None) -> list[bytes]:
-    """A request to a kernel."""
-    header = {
+def header(type: str, msg_id: str | None = None) -> dict[str, Any]:
+    """The header of a message of this gateway's own."""
+    return {
         "msg_id": msg_id or secrets.token_hex(16),
         "msg_type": type,
         "session": SESSION,
@@ -79,8 +85,12 @@ def build(type: str, content: dict[str, Any], msg_id: str | None = None) -> list
         "date": datetime.now(UTC).isoformat(),
         "version": PROTOCOL,
     }
+
+
+def build(type: str, content: dict[str, Any], msg_id: str | None = None) -> list[bytes]:
+    """A request to a kernel."""
     encode = msgspec.json.encode
-    return [DELIMITER, b"", encode(header), b"{}", b"{}", encode(content)]
+    return [DELIMITER, b"", encode(header(type, msg_id)), b"{}", b"{}", encode(content)]
 
 
 def _split(parts: list[bytes]) -> tuple[bytes, bytes, bytes, bytes, list[bytes]]:
@@ -92,11 +102,12 @@ def _split(parts: list[bytes]) -> tuple[bytes, bytes, bytes, bytes, list[bytes]]
     return header, parent, metadata, content, parts[at + 6 :]
 
 
-def _object(data: bytes) -> dict[str, Any]:
+def _object(data: bytes) -> tuple[dict[str, Any], bool]:
+    """What a part says, and whether it is JSON to the letter."""
     if data == b"{}":
-        return {}
+        return {}, True
     try:
-        return _bounded(_objects.decode(data), data)
+        return _bounded(_objects.decode(data), data), True
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     # Kernels print bytes that are not UTF-8 and floats that are not JSON; both are worth keeping.
@@ -106,7 +117,7 @@ def _object(data: bytes) -> dict[str, Any]:
         raise MalformedMessage("a part that should be JSON is not") from None
     if not isinstance(value, dict):
         raise MalformedMessage("a part that should be a JSON object is not")
-    return value
+    return value, False
 
 
 def _bounded(value: T, data: bytes) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,6 +36,10 @@ class Cell:
         self.id = id
         self.session_id = session_id
         self.request = request
+        self.silent = False
+        """Whether the kernel is to say as little of it as it can, as Jupyter means it."""
+        self.expressions: Mapping[str, Any] = {}
+        """What the kernel is to evaluate after it, for the reply that Jupyter's clients get."""
         self.timeout = timeout
         self.output_limit = output_limit
         self.status = ExecutionStatus.queued

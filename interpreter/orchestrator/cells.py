@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -80,13 +80,22 @@ class Cells:
 
     # -- what callers ask for
 
-    def submit(self, id: str, session_id: str, request: ExecutionCreate) -> Cell:
+    def submit(
+        self,
+        id: str,
+        session_id: str,
+        request: ExecutionCreate,
+        *,
+        silent: bool = False,
+        expressions: Mapping[str, Any] | None = None,
+    ) -> Cell:
         policy.check_code(self._config, request.code)
         timeout = policy.cell_timeout(self._config, self.limits, request.timeout)
         limit = policy.output_limit(self._config, request)
         if len(self._queue) >= self.limits.queued_cells:
             raise QueueFull(f"{len(self._queue)} cells are queued here, and no more may be.")
         cell = Cell(id, session_id, request, timeout, limit)
+        cell.silent, cell.expressions = silent, expressions or {}
         facts = request_facts(request)
         # Before it is sent: a gateway that comes after this one must not send it again.
         self.history.write_down(cell, facts)
@@ -296,6 +305,8 @@ class Cells:
             request.code,
             store_history=request.store_history,
             allow_stdin=request.allow_stdin,
+            silent=cell.silent,
+            expressions=cell.expressions,
         )
 
     def _set_timer(self, cell: Cell, seconds: float, what: Callable[[Cell], None]) -> None:

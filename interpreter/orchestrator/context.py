@@ -22,6 +22,7 @@ from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.history import History
 from interpreter.orchestrator.kernel_listener import KernelListener
 from interpreter.orchestrator.live_sandbox import LiveSandbox
+from interpreter.orchestrator.taps import Taps
 from interpreter.orchestrator.tasks import Tasks
 
 RESTARTS = 2
@@ -46,6 +47,7 @@ class Context:
         on_activity: Callable[[], None],
         on_restart: Callable[[str], None],
         on_failure: Callable[[str], None],
+        taps: Taps,
         created_at: datetime | None = None,
     ) -> None:
         self.name = name
@@ -60,8 +62,9 @@ class Context:
             others=others,
         )
         self.listener = KernelListener(
-            session_id, name, self.cells, config.max_message_bytes, self._on_exit
+            session_id, name, self.cells, config.max_message_bytes, self._on_exit, taps
         )
+        self._taps = taps
         self._variables = variables
         self._on_restart, self._on_failure = on_restart, on_failure
         self._live: LiveSandbox | None = None
@@ -132,6 +135,7 @@ class Context:
         self.cells.detach()
         self.cells.end_all(status, reason)
         self._stop_measuring()
+        self._taps.state(self.name, "dead")
 
     async def end(self) -> None:
         """The context is deleted: its cells are cancelled and its kernel is ended."""
@@ -160,6 +164,25 @@ class Context:
                 await self._kernel.interrupt(cell.id)
             except ConnectionError as e:
                 raise SandboxFailed(f"The sandbox is gone: {e}.") from e
+
+    async def interrupt_anything(self) -> None:
+        """Interrupts whatever the kernel does, a cell or not."""
+        if self.cells.current is not None:
+            await self.interrupt()
+        elif self._kernel is not None:
+            try:
+                await self._kernel.interrupt()
+            except ConnectionError as e:
+                raise SandboxFailed(f"The sandbox is gone: {e}.") from e
+
+    def takes(self, channel: str) -> bool:
+        """Whether the kernel can be sent another message now."""
+        return self._kernel is not None and self._kernel.takes(channel)
+
+    def pass_on(self, channel: str, parts: list[bytes]) -> None:
+        """Sends the kernel a message that is no cell: header, parent, metadata, content, buffers."""
+        if self._kernel is not None:
+            self._kernel.pass_on(channel, parts)
 
     async def restart(self) -> None:
         """A new kernel: memory is gone, files stay. Cells that run or wait are cancelled."""
@@ -191,6 +214,7 @@ class Context:
             status = ExecutionStatus.cancelled if asked else ExecutionStatus.lost
             self.cells.end_all(status, reason)
             self._on_restart(reason)
+            self._taps.state(self.name, "restarting")
             # A gateway that comes after this one hears only the new kernel: what it does not find
             # ended by then it would send once more.
             await self.cells.settled()

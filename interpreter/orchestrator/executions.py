@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from interpreter.errors import (
     ExecutionNotFound,
@@ -92,6 +92,25 @@ class Executions:
         if known.code != code:
             raise KeyReused("Another cell was sent with this Idempotency-Key.")
         return known
+
+    async def submit_for_jupyter(
+        self,
+        session_id: str,
+        request: ExecutionCreate,
+        *,
+        silent: bool,
+        expressions: Mapping[str, Any],
+        on_new: Callable[[str], None],
+    ) -> Cell:
+        """Runs a cell that came as a Jupyter message; `on_new` is told its id before the kernel is."""
+        session = self._orchestrator.get(session_id)
+        if self._orchestrator.draining:
+            raise ShuttingDown("The gateway is about to stop.")
+        self._store.condition.check()
+        await session.come_awake()
+        id = _new_id(session_id, None)
+        on_new(id)
+        return session.submit_now(id, request, silent=silent, expressions=expressions)
 
     def submit_now(self, session_id: str, request: ExecutionCreate, key: str | None) -> Cell | None:
         """The same at once; None when it takes waiting, or the cell was sent before."""

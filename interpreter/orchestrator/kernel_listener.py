@@ -13,6 +13,7 @@ from interpreter.kernel.translate import translate, translate_oversized
 from interpreter.models import EventType, ExecutionStatus
 from interpreter.orchestrator.cell import Cell
 from interpreter.orchestrator.cells import Cells
+from interpreter.orchestrator.taps import Taps
 
 log = structlog.get_logger()
 
@@ -35,12 +36,14 @@ class KernelListener:
         cells: Cells,
         max_message_bytes: int,
         on_exit: Callable[[str, Exit], None],
+        taps: Taps,
     ) -> None:
         self._session_id = session_id
         self._context = context
         self._cells = cells
         self._max_message_bytes = max_message_bytes
         self._on_exit = on_exit
+        self._taps = taps
 
     def on_message(self, message: KernelMessage, number: int) -> None:
         try:
@@ -48,6 +51,7 @@ class KernelListener:
         except (ValueError, RecursionError, TypeError) as e:
             self.on_malformed(message.channel, f"{type(e).__name__}: {e}", number)
             return
+        self._taps.message(self._context, message)
         self._cells.events.passed(number)
 
     def _own(self, execution_id: str) -> Cell | None:
@@ -70,6 +74,9 @@ class KernelListener:
                 cell.idle = True
                 self._cells.maybe_finish(cell)
         else:
+            if message.type == "execute_input" and cell is not None and believed:
+                count = message.content.get("execution_count")
+                cell.execution_count = count if isinstance(count, int) else cell.execution_count
             for type, data in translate(message):
                 self._output(message.parent_id, cell, type, data)
 
@@ -101,6 +108,10 @@ class KernelListener:
     def on_oversized(self, parts: list[bytes], size: int, number: int) -> None:
         parent_id, (type, data) = translate_oversized(parts, size, self._max_message_bytes)
         self._output(parent_id, self._own(parent_id), type, data)
+        note = {"data": data["data"], "metadata": {}}
+        self._taps.message(
+            self._context, KernelMessage("iopub", "display_data", parent_id, note, {}, [])
+        )
         self._cells.events.passed(number)
 
     def on_malformed(self, channel: str, problem: str, number: int) -> None:

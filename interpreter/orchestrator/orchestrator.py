@@ -331,6 +331,10 @@ class Orchestrator:
             raise SessionNotFound(f"There is no session '{session_id[:100]}'.")
         return session
 
+    def all(self) -> list[LiveSession]:
+        """Every session, newest first."""
+        return sorted(self._sessions.values(), key=lambda s: (s.record.created_at, s.id), reverse=True)
+
     async def session(self, session_id: str) -> Session:
         return await self._model(self.get(session_id))
 
@@ -344,7 +348,7 @@ class Orchestrator:
         after: str | None = None,
     ) -> tuple[list[Session], str | None]:
         """Newest first: at most `limit`, those after the session `after`; and where to go on."""
-        newest = sorted(self._sessions.values(), key=lambda s: (s.record.created_at, s.id), reverse=True)
+        newest = self.all()
         if after is not None:
             newest = newest[newest.index(self.get(after)) + 1 :]
         found = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,6 +45,7 @@ from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.history import History
 from interpreter.orchestrator.live_sandbox import DEFAULT, LiveSandbox
 from interpreter.orchestrator.processes import SandboxProcesses
+from interpreter.orchestrator.taps import Taps
 from interpreter.orchestrator.tasks import Tasks
 from interpreter.orchestrator.terminals import Terminal, Terminals
 from interpreter.orchestrator.unfinished import save_journaled, unfinished_cells
@@ -79,6 +80,8 @@ class LiveSession:
         )
         self.commands.variables = record.env
         self.terminals = Terminals(record.id, self.events, record.env)
+        self.taps = Taps()
+        """Who listens to its kernels besides."""
         self.last_activity = record.last_activity
         self.active_tick = tick()
         self.executions = 0
@@ -292,6 +295,7 @@ class LiveSession:
             on_activity=self._on_activity,
             on_restart=self._on_kernel_restart,
             on_failure=self._on_sandbox_end,
+            taps=self.taps,
             created_at=created_at,
         )
         return context
@@ -363,12 +367,19 @@ class LiveSession:
         await self.come_awake()
         return self.submit_now(id, request)
 
-    def submit_now(self, id: str, request: ExecutionCreate) -> Cell:
+    def submit_now(
+        self,
+        id: str,
+        request: ExecutionCreate,
+        *,
+        silent: bool = False,
+        expressions: Mapping[str, Any] | None = None,
+    ) -> Cell:
         """Runs a cell in a session that is awake."""
         self._check_awake()
         context = self.context(request.context)
         self._check_executions()
-        cell = context.cells.submit(id, self.id, request)
+        cell = context.cells.submit(id, self.id, request, silent=silent, expressions=expressions)
         self._count(cell)
         return cell
 

@@ -1,0 +1,243 @@
+"""One Jupyter client's WebSocket.
+
+What a kernel says goes out as it comes. A client that does not read fast enough is not waited for, and
+costs a bounded amount of memory: it falls behind, and gets the rest from the record when it reads again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+import structlog
+from tornado.iostream import StreamClosedError
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from interpreter.errors import ForbiddenHost, InterpreterError
+from interpreter.gateway.handler import JSON
+from interpreter.gateway.jupyter import framing
+from interpreter.gateway.jupyter.answers import error_answer
+from interpreter.gateway.jupyter.framing import BadFrame, Outgoing
+from interpreter.gateway.jupyter.replay import messages_of
+from interpreter.kernel.messages import KernelMessage
+from interpreter.orchestrator.live_sandbox import DEFAULT
+from interpreter.store import EventRow
+
+if TYPE_CHECKING:
+    from interpreter.gateway.jupyter.kernels import Jupyter
+
+log = structlog.get_logger()
+
+LIVE_BYTES = 8 * 1024 * 1024
+"""A client that has not read so much falls behind."""
+MOST_BYTES = 96 * 1024 * 1024
+"""A client that has not read so much of what is nowhere recorded is hung up on."""
+TOLD = 100
+PING_SECONDS = 30.0
+"""So that whoever is in between does not take a quiet connection for a dead one. No answer is waited
+for: a client that reads slowly answers late."""
+
+
+class Client(WebSocketHandler):
+    """`GET /api/kernels/{kernel_id}/channels`."""
+
+    def initialize(self, jupyter: Jupyter) -> None:
+        self.jupyter = jupyter
+        self.session_id = ""
+        self.seen = 0
+        """The number of the last event that it has been sent, or needs not be."""
+        self.behind = False
+        self._v1 = False
+        self._unsent = 0
+        self._drained = asyncio.Event()
+        self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
+        """What it was told of cells as it happened: it is not told again from the record."""
+        self._following: asyncio.Task[None] | None = None
+        self._joined = False
+        self._next_ping: asyncio.TimerHandle | None = None
+
+    # -- it connects
+
+    async def prepare(self) -> None:
+        guard = self.jupyter.gateway.guard
+        guard.check_host(self.request)
+        guard.check_token(self.request)
+        origin = self.request.headers.get("Origin")
+        if origin is not None and not self.check_origin(origin):
+            raise ForbiddenHost("A page of another host may not open this.")
+        self.door = self.jupyter.door(self.path_kwargs["kernel_id"])
+        given = self.get_query_argument("session_id", "")[:200]
+        self.session_id = given or secrets.token_hex(16)
+
+    def check_origin(self, origin: str) -> bool:
+        """Only pages of this very host may; what is no page says no origin."""
+        return urlsplit(origin).netloc.lower() == self.request.headers.get("Host", "").lower()
+
+    def select_subprotocol(self, subprotocols: list[str]) -> str | None:
+        return framing.V1 if framing.V1 in subprotocols else None
+
+    def open(self, *args: str, **path: str) -> None:
+        self._v1 = self.selected_subprotocol == framing.V1
+        self._joined = True
+        self.jupyter.sockets.add(self)
+        self._ping()
+        self.door.join(self)
+
+    def _ping(self) -> None:
+        with contextlib.suppress(WebSocketClosedError):
+            self.ping()
+            self._next_ping = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
+
+    def on_close(self) -> None:
+        self.jupyter.sockets.discard(self)
+        self._drained.set()
+        if self._next_ping is not None:
+            self._next_ping.cancel()
+        if self._following is not None:
+            self._following.cancel()
+        if self._joined:
+            self.door.leave(self)
+
+    def write_error(self, status_code: int, **details: Any) -> None:
+        status, body = error_answer(status_code, details.get("exc_info", (None, None, None))[1])
+        self.set_status(status)
+        self.set_header("Content-Type", JSON)
+        self.finish(body)
+
+    def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
+        if not isinstance(value, InterpreterError | StreamClosedError | WebSocketClosedError):
+            log.error("a WebSocket failed", path=self.request.path, exc_info=(kind, value, trace))
+
+    # -- it speaks
+
+    async def on_message(self, message: str | bytes) -> None:
+        try:
+            await self.door.receive(self, framing.read(message, v1=self._v1))
+        except (BadFrame, msgspec.MsgspecError) as e:
+            self.close(1007, f"not a Jupyter message: {e}".encode()[:100].decode(errors="ignore"))
+        except (InterpreterError, ConnectionError) as e:
+            log.info("a request of a Jupyter client came to nothing", reason=str(e))
+
+    # -- it is spoken to
+
+    def hear(self, message: Outgoing, *, recorded: bool) -> None:
+        """Is told something as it happens; what is `recorded` can wait until it has read the rest."""
+        if recorded and not self.behind and self._unsent > LIVE_BYTES:
+            self.follow([], self.seen)
+        if recorded and self.behind:
+            return
+        if recorded:
+            self._tell(message.message)
+        self.send(message)
+        if not self.behind:
+            self.seen = self.door.session.events.last_seq
+
+    def _tell(self, message: KernelMessage) -> None:
+        what = message.type
+        if what == "status":
+            what = str(message.content.get("execution_state"))
+        if what in ("busy", "idle", "execute_reply", "execute_input"):
+            self._told[(message.parent_id, what)] = None
+            if len(self._told) > TOLD:
+                self._told.popitem(last=False)
+
+    def send(self, message: Outgoing) -> None:
+        if self._unsent + message.size > MOST_BYTES and self._unsent > LIVE_BYTES:
+            self.close(1013, "it does not read what it is sent")
+            return
+        frame, binary = message.frame(v1=self._v1)
+        try:
+            sending = asyncio.ensure_future(self.write_message(frame, binary=binary))
+        except WebSocketClosedError:
+            return
+        self._unsent += len(frame)
+        sending.add_done_callback(lambda sent: self._sent(sent, len(frame)))
+
+    def _sent(self, sending: asyncio.Future[None], size: int) -> None:
+        if not sending.cancelled():
+            sending.exception()  # its end is told by itself
+        self._unsent -= size
+        if self._unsent < LIVE_BYTES // 8:
+            self._drained.set()
+
+    # -- it has fallen behind, or comes back
+
+    def follow(self, whole: list[str], after: int) -> None:
+        """Gets from the record all of these cells up to an event, then everything after that."""
+        self.behind, self.seen = True, after
+        self._following = asyncio.create_task(self._follow_or_hang_up(whole, after))
+
+    async def _follow_or_hang_up(self, whole: list[str], after: int) -> None:
+        try:
+            await self._follow(whole, after)
+        except Exception:
+            log.exception("a Jupyter client could not be told what it missed")
+            self.close(1011, "what was missed could not be read")
+
+    async def _follow(self, whole: list[str], after: int) -> None:
+        executions = self.jupyter.gateway.orchestrator.executions
+        session = self.door.session
+        with contextlib.suppress(InterpreterError, WebSocketClosedError):
+            for id in whole:
+                parts = executions.events(session.id, 0, execution_id=id, wait=False)
+                async with contextlib.aclosing(parts):  # type: ignore[type-var]
+                    async for rows in parts:
+                        await self._replay([row for row in rows if row.seq <= after])
+            everything = executions.events(session.id, after)
+            async with contextlib.aclosing(everything):  # type: ignore[type-var]
+                if self._is_up_to_date():
+                    return
+                async for rows in everything:
+                    await self._replay(rows)
+                    self.seen = rows[-1].seq
+                    if self._is_up_to_date():
+                        return
+
+    def _is_up_to_date(self) -> bool:
+        """Whether it can be told things as they happen again."""
+        if self.seen < self.door.session.events.last_seq or self._unsent > LIVE_BYTES:
+            return False
+        self.behind = False
+        return True
+
+    async def _replay(self, rows: list[EventRow]) -> None:
+        for row in rows:
+            if row.execution_id is None or not await self._is_of_this_kernel(row.execution_id):
+                continue
+            cell = self.door.session.history.get(row.execution_id)
+            count = None if cell is None else cell.execution_count
+            for message in messages_of(row, count):
+                if self._needs(message, row):
+                    while self._unsent > LIVE_BYTES:
+                        self._drained.clear()
+                        await self._drained.wait()
+                    self._tell(message)
+                    self.send(Outgoing(message, self.door.header_of(row.execution_id)))
+
+    async def _is_of_this_kernel(self, execution_id: str) -> bool:
+        cell = self.door.session.history.get(execution_id)
+        if cell is None and len(self.door.session.record.contexts) > 1:
+            executions = self.jupyter.gateway.orchestrator.executions
+            return (await executions.read(self.door.session.id, execution_id)).context == DEFAULT
+        return cell is None or cell.context == DEFAULT
+
+    def _needs(self, message: KernelMessage, row: EventRow) -> bool:
+        """Whether it has not been told already, and is to be told at all."""
+        id = row.execution_id or ""
+        match message.type:
+            case "execute_reply":
+                return (id, "execute_reply") not in self._told and self.door.is_asked_by(self, id)
+            case "execute_input":
+                return (id, "execute_input") not in self._told
+            case "status":
+                return (id, str(message.content["execution_state"])) not in self._told
+            case "input_request":
+                cell = self.door.session.history.active(id)
+                waits = cell is not None and cell.awaits_input
+                return waits and self.door.is_asked_by(self, id, input=True)
+        return True

@@ -1,0 +1,297 @@
+"""The files of sessions as Jupyter's contents: one directory for each session, named by its id.
+
+The same tree as `/v1/sessions/{id}/files`, with the same limits and the same care: paths never lead out
+of a workspace.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from interpreter.errors import FileConflict, FileNotFound, FileTooLarge, InvalidRequest
+from interpreter.gateway.handler import ApiHandler
+from interpreter.gateway.jupyter.kernels import moment
+from interpreter.gateway.operation import Operation
+from interpreter.models.files import Directory, FileEntry, FileType
+from interpreter.workspace import OpenFile, Tree
+from interpreter.workspace.paths import checked, joined, split
+
+MOST_BYTES = 64 * 1024 * 1024
+"""The largest file that is sent as JSON; larger ones are downloaded from /files."""
+PIECE = 4 * 1024 * 1024
+EMPTY_NOTEBOOK: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+Kind = Literal["file", "directory", "notebook"]
+
+
+class Wanted(Struct):
+    """How contents are to be told."""
+
+    content: bool = True
+    type: str | None = None
+    format: str | None = None
+
+
+class Contents(Struct):
+    """What is to be stored, or where."""
+
+    type: str | None = None
+    format: str | None = None
+    content: Any = None
+    path: Annotated[str, Meta(max_length=4095)] | None = None
+    ext: Annotated[str, Meta(max_length=100)] = ""
+    copy_from: Annotated[str, Meta(max_length=4095)] | None = None
+    chunk: int | None = None
+
+
+def _place(path: str) -> tuple[str, str]:
+    """The session and the path in its workspace."""
+    session_id, _, rest = path.strip("/").partition("/")
+    return session_id, checked(rest)
+
+
+def _model(path: str, type: Kind, when: datetime, size: int | None = None) -> dict[str, Any]:
+    return {
+        "name": path.rpartition("/")[2],
+        "path": path,
+        "type": type,
+        "writable": True,
+        "created": moment(when),
+        "last_modified": moment(when),
+        "mimetype": None,
+        "format": None,
+        "content": None,
+        "size": size,
+        "hash": None,
+        "hash_algorithm": None,
+    }
+
+
+def _kind(entry: FileEntry) -> Kind:
+    if entry.type is FileType.directory:
+        return "directory"
+    return "notebook" if entry.name.endswith(".ipynb") else "file"
+
+
+def _entry(session_id: str, entry: FileEntry) -> dict[str, Any]:
+    size = entry.size if entry.type is FileType.file else None
+    model = _model(f"{session_id}/{entry.path}", _kind(entry), entry.modified_at, size)
+    model["mimetype"] = entry.mime_type
+    return model
+
+
+async def read_contents(call: ApiHandler) -> Any:
+    wanted = call.query(Wanted)
+    session_id, path = _place(call.path["path"])
+    if not session_id:
+        return _sessions(call, wanted)
+    files = call.orchestrator.files
+    async with files.tree(session_id) as tree:
+        found = await files.run(tree.read, path)
+        if isinstance(found, Directory):
+            return _directory(session_id, found, wanted)
+        try:
+            return await files.run(_file, session_id, found, wanted)
+        finally:
+            found.close()
+
+
+def _sessions(call: ApiHandler, wanted: Wanted) -> dict[str, Any]:
+    model = _model("", "directory", call.gateway.jupyter.started)
+    if wanted.content:
+        model["format"] = "json"
+        model["content"] = [
+            _model(s.id, "directory", s.last_activity)
+            for s in call.orchestrator.all()
+            if s.record.workspace_id is not None and s.elsewhere is None
+        ]
+    return model
+
+
+def _directory(session_id: str, found: Directory, wanted: Wanted) -> dict[str, Any]:
+    if wanted.type not in (None, "directory"):
+        raise InvalidRequest(f"'{found.path[:200]}' is a directory.")
+    path = f"{session_id}/{found.path}".rstrip("/")
+    model = _model(path, "directory", datetime.now(UTC))
+    if wanted.content:
+        model["format"] = "json"
+        model["content"] = [_entry(session_id, e) for e in found.entries if e.path is not None]
+    return model
+
+
+def _file(session_id: str, found: OpenFile, wanted: Wanted) -> dict[str, Any]:
+    """Runs in a thread: it reads."""
+    if wanted.type == "directory":
+        raise InvalidRequest(f"'{found.path[:200]}' is not a directory.")
+    model = _entry(session_id, found.entry())
+    if wanted.type in ("file", "notebook"):
+        model["type"] = wanted.type
+    if not wanted.content:
+        return model
+    if found.size > MOST_BYTES:
+        raise FileTooLarge(f"It has {found.size:,} bytes; at most {MOST_BYTES:,} are sent this way.")
+    data = os.pread(found.descriptor, found.size, 0)
+    if model["type"] == "notebook":
+        model["format"], model["content"] = "json", _notebook(data)
+        model["mimetype"] = None
+        return model
+    if wanted.format != "base64":
+        try:
+            model["content"], model["format"] = data.decode(), "text"
+            return model
+        except UnicodeDecodeError:
+            if wanted.format == "text":
+                raise InvalidRequest("The file is not UTF-8 text.") from None
+    model["content"], model["format"] = base64.b64encode(data).decode(), "base64"
+    return model
+
+
+def _notebook(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any]) if data.strip() else EMPTY_NOTEBOOK
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+        raise InvalidRequest(f"The file is not a notebook: {e}.") from None
+
+
+async def save_contents(call: ApiHandler) -> Any:
+    session_id, path = _place(call.path["path"])
+    return await _save(call, session_id, path, call.body(Contents))
+
+
+async def _save(call: ApiHandler, session_id: str, path: str, given: Contents) -> Any:
+    files = call.orchestrator.files
+    async with files.tree(session_id, change=True) as tree:
+        if given.type == "directory":
+            entry, created = await files.run(tree.make_directory, path)
+        else:
+            data = _data(given)
+            append = given.chunk is not None and given.chunk != 1
+            entry, created = await files.run(_store, tree, path, data, append)
+    call.set_status(201 if created else 200)
+    call.finish_json(_entry(session_id, entry))
+    return None
+
+
+def _data(given: Contents) -> bytes:
+    content = given.content
+    if given.type == "notebook":
+        return msgspec.json.format(msgspec.json.encode(content or EMPTY_NOTEBOOK), indent=1) + b"\n"
+    if not isinstance(content, str | None):
+        raise InvalidRequest("The content of a file is text.")
+    if given.format != "base64":
+        return (content or "").encode("utf-8", "replace")
+    try:
+        return base64.b64decode(content or "", validate=True)
+    except (binascii.Error, ValueError) as e:
+        raise InvalidRequest(f"The content is not base64: {e}.") from None
+
+
+def _store(tree: Tree, path: str, data: bytes, append: bool) -> tuple[FileEntry, bool]:
+    """Runs in a thread. What is appended to is copied first: nobody sees half a file."""
+    incoming = tree.receive(path, len(data))
+    try:
+        if append:
+            found = tree.read(path)
+            if isinstance(found, Directory):
+                raise FileConflict("There is a directory with this name.")
+            try:
+                at = 0
+                while piece := os.pread(found.descriptor, PIECE, at):
+                    incoming.write(piece)
+                    at += len(piece)
+            finally:
+                found.close()
+        incoming.write(data)
+        entry, _, created = tree.store(incoming)
+        return entry, created
+    finally:
+        incoming.close()
+
+
+async def new_contents(call: ApiHandler) -> Any:
+    """A copy of a file, or an untitled file, notebook or directory."""
+    given, files = call.body(Contents), call.orchestrator.files
+    session_id, directory = _place(call.path["path"])
+    if given.copy_from is None:
+        kind = given.type or ("notebook" if given.ext == ".ipynb" else "file")
+        names = {"directory": "Untitled Folder", "notebook": "Untitled"}
+        ending = {"directory": "", "notebook": ".ipynb"}.get(kind, given.ext)
+        path = await _free(call, session_id, directory, names.get(kind, "untitled"), ending)
+        return await _save(call, session_id, path, Contents(type=kind))
+    other, source = _place(given.copy_from)
+    if other != session_id:
+        raise InvalidRequest("A file is copied within one session.")
+    stem, dot, ending = split(source)[1].partition(".")
+    path = await _free(call, session_id, directory, f"{stem}-Copy", dot + ending)
+    async with files.tree(session_id, change=True) as tree:
+        entry = await files.run(lambda: tree.copy(source, path, overwrite=False))
+    call.set_status(201)
+    call.finish_json(_entry(session_id, entry))
+    return None
+
+
+async def _free(call: ApiHandler, session_id: str, directory: str, stem: str, ending: str) -> str:
+    """A path that nothing has yet."""
+    files = call.orchestrator.files
+    async with files.tree(session_id) as tree:
+        taken = {entry.name for entry in (await files.run(tree.list, directory)).entries}
+    number = 0
+    while (name := f"{stem}{number or ''}{ending}") in taken:
+        number += 1
+    return joined(directory, name)
+
+
+async def move_contents(call: ApiHandler) -> Any:
+    given, files = call.body(Contents), call.orchestrator.files
+    session_id, path = _place(call.path["path"])
+    other, to = _place(given.path or "")
+    if other != session_id or not to:
+        raise InvalidRequest("A file is moved within one session.")
+    async with files.tree(session_id, change=True) as tree:
+        entry = await files.run(lambda: tree.move(path, to, overwrite=False))
+    return _entry(session_id, entry)
+
+
+async def delete_contents(call: ApiHandler) -> Any:
+    session_id, path = _place(call.path["path"])
+    files = call.orchestrator.files
+    async with files.tree(session_id, change=True) as tree:
+        await files.run(lambda: tree.delete(path, recursive=True))
+
+
+async def list_checkpoints(call: ApiHandler) -> Any:
+    """None are kept: `/v1` has archives of workspaces."""
+    return []
+
+
+async def make_checkpoint(call: ApiHandler) -> Any:
+    session_id, path = _place(call.path["path"])
+    files = call.orchestrator.files
+    async with files.tree(session_id) as tree:
+        found = await files.run(tree.read, path)
+        if isinstance(found, Directory):
+            raise FileNotFound("A directory has no checkpoints.")
+        try:
+            return {"id": "checkpoint", "last_modified": moment(found.entry().modified_at)}
+        finally:
+            found.close()
+
+
+ALL = "/api/contents/{path}"
+CHECKPOINTS = "/api/contents/{path}/checkpoints"
+
+OPERATIONS = [
+    Operation("GET", CHECKPOINTS, "None are kept", list_checkpoints, answers={200: list}),
+    Operation("POST", CHECKPOINTS, "As if one were", make_checkpoint, answers={201: dict}),
+    Operation("GET", ALL, "Read a file or a directory", read_contents, answers={200: dict}),
+    Operation("PUT", ALL, "Store a file", save_contents, answers={200: dict, 201: dict}),
+    Operation("POST", ALL, "Make or copy a file", new_contents, answers={201: dict}),
+    Operation("PATCH", ALL, "Move a file", move_contents, answers={200: dict}),
+    Operation("DELETE", ALL, "Delete a file or a directory", delete_contents, answers={204: None}),
+]

@@ -1,0 +1,281 @@
+"""A session's kernel as Jupyter clients see it: who is connected, who asked what, who is told what.
+
+A cell that a client sends becomes an execution like any other; its outputs come back to everyone with
+the client's own header as their parent. Everything else passes to the kernel under an id of ours, so
+that its reply finds the one client that asked. A client that left comes back to what it missed: the door
+remembers how far it was, and the session's record has the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from interpreter.errors import InterpreterError
+from interpreter.gateway.jupyter import replay
+from interpreter.gateway.jupyter.framing import Outgoing, Request
+from interpreter.kernel import messages
+from interpreter.kernel.messages import KernelMessage
+from interpreter.models import Execution, ExecutionCreate
+from interpreter.orchestrator.kernel_listener import PREFIX
+from interpreter.orchestrator.live_sandbox import DEFAULT
+from interpreter.orchestrator.session import LiveSession
+from interpreter.orchestrator.taps import KernelState
+
+if TYPE_CHECKING:
+    from interpreter.gateway.jupyter.client import Client
+    from interpreter.orchestrator import Orchestrator
+
+REMEMBERED = 1000
+"""Requests whose header is remembered, cells and others each, and clients that left."""
+
+
+class ExecuteContent(Struct):
+    """What an execute_request asks for."""
+
+    code: str
+    silent: bool = False
+    store_history: bool = True
+    user_expressions: dict[str, Any] = {}
+    allow_stdin: bool = False
+
+
+class InputContent(Struct):
+    """The content of an input_reply."""
+
+    value: Annotated[str, Meta(max_length=1_000_000)] = ""
+
+
+@dataclass
+class Asked:
+    """Something that a client asked for, under the id that the kernel knows it by."""
+
+    header: bytes
+    session_id: str
+    """What the client calls itself."""
+    client: Client | None
+    """None while the one that asked is not connected."""
+    replied: bool = False
+    """Whether the kernel has replied to it."""
+    over: bool = False
+    """Whether a client has been told of its end, or is about to be."""
+
+
+class Door:
+    """The door to one session's default context."""
+
+    def __init__(self, session: LiveSession, orchestrator: Orchestrator) -> None:
+        self.session = session
+        self.clients: list[Client] = []
+        self._orchestrator = orchestrator
+        self._cells: OrderedDict[str, Asked] = OrderedDict()
+        """Execution → what a client asked."""
+        self._requests: OrderedDict[str, Asked] = OrderedDict()
+        """All other requests that were passed on."""
+        self._left: OrderedDict[str, int] = OrderedDict()
+        """Clients that left → the number of the last event they had seen."""
+        session.taps.add(DEFAULT, self)
+
+    def close(self) -> None:
+        """The session is gone."""
+        self.session.taps.remove(DEFAULT, self)
+        for client in list(self.clients):
+            client.close(1001, "the kernel is gone")
+
+    # -- clients come and go
+
+    def join(self, client: Client) -> None:
+        """A client is connected: it hears everything from now on, and what it may have missed."""
+        self.session.touch()
+        mine = [id for id, asked in self._cells.items() if asked.session_id == client.session_id]
+        for id in mine:
+            self._cells[id].client = client
+        now = self.session.events.last_seq
+        self.clients.append(client)
+        if (seen := self._left.pop(client.session_id, None)) is not None:
+            for id in mine:
+                self._cells[id].over = self._cells[id].over or not self._is_active(id)
+            client.follow([], seen)
+            return
+        missed = []
+        for id, asked in self._cells.items():
+            # Nobody has heard of its end: the one that asked may be back under another name.
+            if asked.client is None and not asked.over:
+                asked.client = client
+                asked.over = not self._is_active(id)
+                missed.append(id)
+        context = self.session.contexts.get(DEFAULT)
+        current = None if context is None else context.cells.current
+        if current is not None and current.id not in missed:
+            missed.append(current.id)
+        if missed:
+            client.follow(missed, now)
+        else:
+            client.seen = now
+
+    def leave(self, client: Client) -> None:
+        self.clients.remove(client)
+        # One that read slowly has not seen all, and one that was live may not have either.
+        self._remember(self._left, client.session_id, client.seen)
+        for asked in (*self._cells.values(), *self._requests.values()):
+            if asked.client is client:
+                asked.client = None
+
+    def _is_active(self, execution_id: str) -> bool:
+        return self.session.history.active(execution_id) is not None
+
+    def _remember(self, where: OrderedDict[str, Any], key: str, value: Any) -> None:
+        where[key] = value
+        while len(where) > REMEMBERED:
+            where.popitem(last=False)
+
+    # -- what clients ask
+
+    async def receive(self, client: Client, request: Request) -> None:
+        """Does what a client asks for, or passes it on; returns when the next may come."""
+        self.session.touch()
+        match request.channel, request.type:
+            case "shell", "execute_request":
+                await self._execute(client, request)
+            case "stdin", "input_reply":
+                self._answer_input(client, request)
+            case "shell" | "control", "interrupt_request":
+                await self._interrupt()
+                self._reply(client, request, "interrupt_reply", {"status": "ok"})
+            case "shell" | "control", "shutdown_request":
+                await self._shut_down(client, request)
+            case "shell" | "control", _:
+                await self._pass_on(client, request)
+
+    async def _execute(self, client: Client, request: Request) -> None:
+        asked = Asked(msgspec.json.encode(request.header), client.session_id, client)
+        id = ""
+
+        def on_new(execution_id: str) -> None:
+            nonlocal id
+            id = execution_id
+            self._remember(self._cells, id, asked)
+
+        try:
+            content = msgspec.json.decode(request.content, type=ExecuteContent)
+            cell = await self._orchestrator.executions.submit_for_jupyter(
+                self.session.id,
+                ExecutionCreate(
+                    code=content.code,
+                    timeout=self.session.limits.cell_seconds,
+                    store_history=content.store_history and not content.silent,
+                    allow_stdin=content.allow_stdin,
+                ),
+                silent=content.silent,
+                expressions=content.user_expressions,
+                on_new=on_new,
+            )
+        except (InterpreterError, msgspec.ValidationError) as e:
+            self._cells.pop(id, None)
+            name = type(e).__name__
+            hint = f" {e.hint}" if isinstance(e, InterpreterError) else ""
+            for message in replay.failure("", name, f"{e}{hint}"):
+                client.send(Outgoing(message, asked.header))
+            return
+        cell.answers.append(self._ended)
+
+    def _ended(self, encoded: bytes) -> None:
+        """A cell is over; the kernel may not have said so, if it was killed or never got the cell."""
+        # Its reply may be what ended it, and is passed on in this turn of the loop.
+        asyncio.get_running_loop().call_soon(self._end, encoded)
+
+    def _end(self, encoded: bytes) -> None:
+        execution = msgspec.json.decode(encoded, type=Execution)
+        asked = self._cells.get(execution.id)
+        if asked is not None and not asked.replied:
+            for message in replay.endings(execution):
+                self.on_message(message)
+
+    def _answer_input(self, client: Client, request: Request) -> None:
+        content = msgspec.json.decode(request.content, type=InputContent)
+        for id, asked in self._cells.items():
+            cell = self.session.history.active(id)
+            if asked.client is client and cell is not None and cell.awaits_input:
+                self.session.answer_input(id, content.value)
+
+    async def _interrupt(self) -> None:
+        await self.session.wake()
+        await self.session.context(DEFAULT).interrupt_anything()
+
+    async def _shut_down(self, client: Client, request: Request) -> None:
+        restart = msgspec.json.decode(request.content).get("restart") is True
+        self._reply(client, request, "shutdown_reply", {"status": "ok", "restart": restart})
+        if restart:
+            await self.session.restart(DEFAULT)
+        else:
+            await client.jupyter.delete(self.session)
+
+    async def _pass_on(self, client: Client, request: Request) -> None:
+        await self.session.come_awake()
+        context = self.session.context(DEFAULT)
+        if not context.takes(request.channel):
+            client.close(1013, "the kernel is far behind with what it was sent")
+            return
+        id = "j-" + secrets.token_hex(12)
+        asked = Asked(msgspec.json.encode(request.header), client.session_id, client)
+        self._remember(self._requests, id, asked)
+        header = {**messages.header(request.type), **request.header, "msg_id": id}
+        head = msgspec.json.encode(header)
+        parts = [head, request.parent, request.metadata, request.content, *request.buffers]
+        context.pass_on(request.channel, parts)
+
+    def _reply(self, client: Client, request: Request, type: str, content: dict[str, Any]) -> None:
+        message = KernelMessage(request.channel, type, "", content, {}, [])
+        client.send(Outgoing(message, msgspec.json.encode(request.header)))
+
+    # -- what the kernel says
+
+    def on_message(self, message: KernelMessage) -> None:
+        if not self.clients and not self._cells:
+            return
+        is_cell = message.parent_id.startswith(PREFIX)
+        asked = (self._cells if is_cell else self._requests).get(message.parent_id)
+        to = list(self._meant(message, asked, is_cell))
+        if is_cell and asked is not None and message.type == "execute_reply":
+            asked.replied = True
+            asked.over = asked.client is not None and not asked.client.behind
+        if not to:
+            return
+        outgoing = Outgoing(message, None if asked is None else asked.header)
+        recorded = is_cell and not message.type.startswith("comm_")
+        for client in to:
+            client.hear(outgoing, recorded=recorded)
+
+    def _meant(self, message: KernelMessage, asked: Asked | None, is_cell: bool) -> Iterable[Client]:
+        if message.channel == "iopub":
+            return self.clients
+        if asked is None or asked.client is None:
+            return ()
+        if message.channel == "stdin" and asked.client.session_id != asked.session_id:
+            return ()  # another one took over what it showed, and is not the one that is asked
+        return (asked.client,)
+
+    def header_of(self, execution_id: str) -> bytes:
+        """The parent header of what a cell showed."""
+        if asked := self._cells.get(execution_id):
+            return asked.header
+        return msgspec.json.encode(messages.header("execute_request", execution_id))
+
+    def is_asked_by(self, client: Client, execution_id: str, *, input: bool = False) -> bool:
+        """Whether a client is to get the reply to a cell, or its questions."""
+        asked = self._cells.get(execution_id)
+        if asked is None or asked.client is not client:
+            return False
+        return not input or asked.session_id == client.session_id
+
+    def on_state(self, state: KernelState) -> None:
+        message = KernelMessage("iopub", "status", "", {"execution_state": state}, {}, [])
+        for client in list(self.clients):
+            client.send(Outgoing(message))

@@ -1,0 +1,141 @@
+"""Jupyter's own sessions: a document that is open, and the kernel it is open with.
+
+Every kernel has one, so that clients which list sessions to find kernels find those of agents, too. What
+a client calls its document is remembered as long as the gateway runs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from interpreter.errors import NotFound
+from interpreter.gateway.handler import ApiHandler
+from interpreter.gateway.jupyter.kernels import Jupyter, KernelCreate, kernel_id
+from interpreter.gateway.operation import Operation
+from interpreter.orchestrator.session import LiveSession
+
+Text = Annotated[str, Meta(max_length=4000)]
+
+
+class Document(Struct, frozen=True):
+    """What a session is open for."""
+
+    path: Text
+    name: Text = ""
+    type: Text = "notebook"
+
+
+class SessionWanted(Struct):
+    """A session to make, or what to change of one; everything can be left out."""
+
+    path: Text | None = None
+    name: Text | None = None
+    type: Text | None = None
+    kernel: KernelCreate | None = None
+
+
+def _document(jupyter: Jupyter, session: LiveSession) -> Document:
+    known: Document | None = jupyter.documents.get(session.id)
+    if known is not None:
+        return known
+    return Document(path=f"{session.id}/{session.record.name or session.id}.ipynb")
+
+
+def _model(jupyter: Jupyter, session: LiveSession) -> dict[str, Any]:
+    document = _document(jupyter, session)
+    model = {
+        "id": kernel_id(session.id),
+        "path": document.path,
+        "name": document.name or document.path.rpartition("/")[2],
+        "type": document.type,
+        "kernel": jupyter.model(session),
+    }
+    if document.type == "notebook":
+        model["notebook"] = {"path": document.path, "name": model["name"]}
+    return model
+
+
+def _remember(jupyter: Jupyter, session: LiveSession, wanted: SessionWanted) -> None:
+    before = _document(jupyter, session)
+    there = {s.id for s in jupyter.sessions()}
+    jupyter.documents = {id: d for id, d in jupyter.documents.items() if id in there}
+    jupyter.documents[session.id] = Document(
+        path=before.path if wanted.path is None else wanted.path,
+        name=before.name if wanted.name is None else wanted.name,
+        type=before.type if wanted.type is None else wanted.type,
+    )
+
+
+def _session(call: ApiHandler) -> LiveSession:
+    id = call.path["session_id"]
+    try:
+        return call.gateway.jupyter.session(id)
+    except NotFound:
+        raise NotFound(
+            f"Session not found: {id[:100]}", "GET /api/sessions lists those there are."
+        ) from None
+
+
+async def list_jupyter_sessions(call: ApiHandler) -> Any:
+    jupyter = call.gateway.jupyter
+    return [_model(jupyter, session) for session in jupyter.sessions()]
+
+
+async def create_jupyter_session(call: ApiHandler) -> Any:
+    jupyter, wanted = call.gateway.jupyter, call.body(SessionWanted)
+    session = _open_for(jupyter, wanted.path)
+    if session is None:
+        session = await jupyter.create(wanted.kernel or KernelCreate())
+    _remember(jupyter, session, wanted)
+    call.set_header("Location", f"/api/sessions/{kernel_id(session.id)}")
+    return _model(jupyter, session)
+
+
+def _open_for(jupyter: Jupyter, path: str | None) -> LiveSession | None:
+    """The session that is open for a document already."""
+    for session in jupyter.sessions():
+        known = jupyter.documents.get(session.id)
+        if path and known is not None and known.path == path:
+            return session
+    return None
+
+
+async def read_jupyter_session(call: ApiHandler) -> Any:
+    return _model(call.gateway.jupyter, _session(call))
+
+
+async def change_jupyter_session(call: ApiHandler) -> Any:
+    jupyter, wanted, session = call.gateway.jupyter, call.body(SessionWanted), _session(call)
+    kernel = wanted.kernel
+    if kernel is not None and (kernel.id or kernel.kernel_id or kernel.name):
+        before = _document(jupyter, session)
+        wanted = SessionWanted(
+            path=wanted.path or before.path,
+            name=wanted.name or before.name,
+            type=wanted.type or before.type,
+        )
+        same = not (kernel.id or kernel.kernel_id) and kernel.name == session.record.environment
+        if not same:
+            jupyter.documents.pop(session.id, None)
+            session = await jupyter.create(kernel)
+    _remember(jupyter, session, wanted)
+    return _model(jupyter, session)
+
+
+async def delete_jupyter_session(call: ApiHandler) -> Any:
+    jupyter, session = call.gateway.jupyter, _session(call)
+    jupyter.documents.pop(session.id, None)
+    await jupyter.delete(session)
+
+
+ONE = "/api/sessions/{session_id}"
+
+OPERATIONS = [
+    Operation("GET", "/api/sessions", "All of them", list_jupyter_sessions, answers={200: list}),
+    Operation("POST", "/api/sessions", "Open one", create_jupyter_session, answers={201: dict}),
+    Operation("GET", ONE, "One of them", read_jupyter_session, answers={200: dict}),
+    Operation("PATCH", ONE, "Change it", change_jupyter_session, answers={200: dict}),
+    Operation("DELETE", ONE, "Close it", delete_jupyter_session, answers={204: None}),
+]

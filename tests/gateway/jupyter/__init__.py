@@ -1,0 +1,1 @@
+"""The Jupyter door, as clients see it."""

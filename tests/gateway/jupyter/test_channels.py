@@ -1,0 +1,226 @@
+"""Cells and messages over the WebSocket: recorded like any other cell, seen by everyone, never lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import Gateway, only
+from tests.gateway.jupyter.wire import Wire
+
+
+@pytest.mark.parametrize("v1", [True, False], ids=["v1", "legacy"])
+async def test_a_cell_of_a_client_is_an_execution_like_any_other(
+    gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any], v1: bool
+) -> None:
+    wire = await Wire.open(gateway, kernel["id"], v1=v1)
+    msg_id = wire.execute("print('out'); 6 * 7", user_expressions={"two": "1 + 1"})
+    reply = await wire.reply(msg_id)
+    assert reply["type"] == "execute_reply"
+    assert reply["content"]["status"] == "ok"
+    assert reply["content"]["user_expressions"]["two"]["data"]["text/plain"] == "2"
+    assert reply["parent_header"]["session"] == wire.session_id
+    assert reply["parent_header"]["username"] == "somebody"
+    assert wire.text(msg_id) == "out\n"
+    assert wire.of(msg_id, "execute_result")[0]["content"]["data"]["text/plain"] == "42"
+    assert wire.of(msg_id, "execute_input")[0]["content"]["code"] == "print('out'); 6 * 7"
+    wire.close()
+    *_, execution = (await api.get(f"/v1/sessions/{kernel['session']}/executions")).json()["executions"]
+    assert execution["code"] == "print('out'); 6 * 7"
+    assert execution["status"] == "ok"
+    assert execution["text"] == "out\n42"
+
+
+async def test_what_an_agent_runs_is_seen_by_every_client(
+    gateway: Gateway, api: httpx.AsyncClient, session: str
+) -> None:
+    first, second = await Wire.open(gateway, session), await Wire.open(gateway, session, v1=False)
+    for wire in (first, second):
+        await wire.reply(wire.ask("kernel_info_request", {}))
+    execution = (
+        await api.post(f"/v1/sessions/{session}/executions", json={"code": "print('agent')"})
+    ).json()
+    for wire in (first, second):
+        id = execution["id"]
+        await wire.until(
+            lambda m, id=id: m["parent"] == id and m["content"].get("execution_state") == "idle"
+        )
+        assert wire.of(id, "execute_input")[0]["content"]["code"] == "print('agent')"
+        assert wire.text(id) == "agent\n"
+        assert not wire.of(id, "execute_reply"), "that is for the one who asked"
+        wire.close()
+
+
+async def test_replies_and_questions_go_to_the_client_that_asked_only(
+    gateway: Gateway, kernel: dict[str, Any]
+) -> None:
+    one, other = await Wire.open(gateway, kernel["id"]), await Wire.open(gateway, kernel["id"])
+    await other.reply(other.ask("kernel_info_request", {}))
+    other.seen.clear()
+    msg_id = one.execute("name = input('who? '); print('hello', name)", allow_stdin=True)
+    await one.until(lambda m: m["type"] == "input_request" and m["parent"] == msg_id)
+    other.ask("input_reply", {"value": "the wrong one"}, channel="stdin")
+    one.ask("input_reply", {"value": "the right one"}, channel="stdin")
+    await one.reply(msg_id)
+    assert one.text(msg_id) == "hello the right one\n"
+    completion = one.ask("complete_request", {"code": "pri", "cursor_pos": 3})
+    assert "print" in (await one.reply(completion))["content"]["matches"]
+    last = other.ask("kernel_info_request", {})
+    assert (await other.reply(last))["content"]["language_info"]["name"] == "python"
+    assert other.text(msg_id) == "hello the right one\n"
+    theirs = [m for m in other.seen if m["channel"] != "iopub"]
+    assert [m["parent"] for m in theirs] == [last]
+    one.close()
+    other.close()
+
+
+@pytest.mark.parametrize("v1", [True, False], ids=["v1", "legacy"])
+async def test_binary_buffers_arrive_both_ways(
+    gateway: Gateway, kernel: dict[str, Any], v1: bool
+) -> None:
+    wire = await Wire.open(gateway, kernel["id"], v1=v1)
+    code = """
+from comm import get_comm_manager
+def opened(comm, message):
+    @comm.on_msg
+    def answer(message):
+        comm.send({"n": len(message["buffers"])}, buffers=[bytes(b)[::-1] for b in message["buffers"]])
+get_comm_manager().register_target("mirror", opened)
+"""
+    assert (await wire.reply(wire.execute(code)))["content"]["status"] == "ok"
+    wire.ask("comm_open", {"comm_id": "c", "target_name": "mirror", "data": {}})
+    blob = bytes(range(256)) * 4096
+    wire.ask("comm_msg", {"comm_id": "c", "data": {}}, buffers=[blob, b"\x00\xff"])
+    answer = await wire.until(lambda m: m["type"] == "comm_msg")
+    assert answer["content"]["data"] == {"n": 2}
+    assert answer["buffers"] == [blob[::-1], b"\xff\x00"]
+    wire.close()
+
+
+async def test_a_hundred_megabytes_arrive_also_when_they_are_read_late(
+    gateway: Gateway, kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, kernel["id"])
+    lazy = await Wire.open(gateway, kernel["id"])
+    msg_id = wire.execute("for i in range(100): print(chr(97 + i % 26) * (1024 * 1024 - 1))")
+    assert (await wire.reply(msg_id))["content"]["status"] == "ok"
+    for reader in (wire, lazy):
+        await reader.until(
+            lambda m: m["parent"] == msg_id and m["content"].get("execution_state") == "idle"
+        )
+        lines = reader.text(msg_id).splitlines()
+        assert [(line[0], len(line)) for line in lines] == [
+            (chr(97 + i % 26), 1024 * 1024 - 1) for i in range(100)
+        ]
+        reader.close()
+
+
+SLOW = """
+import os, time
+if os.path.exists("go"):
+    os.remove("go")
+for i in range(20):
+    print("line", i, flush=True)
+    while i == 7 and not os.path.exists("go"):
+        time.sleep(0.01)
+"""
+LINES = "".join(f"line {i}\n" for i in range(20))
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["same-session", "reload"])
+@pytest.mark.parametrize("ended", [True, False], ids=["ended-meanwhile", "runs"])
+async def test_twenty_lines_with_a_reload_in_between_are_twenty_lines(
+    gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any], same: bool, ended: bool
+) -> None:
+    files = f"/v1/sessions/{kernel['session']}/files"
+    executions = f"/v1/sessions/{kernel['session']}/executions"
+    before = await Wire.open(gateway, kernel["id"])
+    msg_id = before.execute(SLOW)
+    await before.until(lambda m: m["type"] == "stream" and "line 7" in before.text(msg_id))
+    seen = before.text(msg_id)
+    before.close()
+    await before.closed()
+    if ended:
+        await api.put(f"{files}/go", content=b"")
+        *_, running = (await api.get(executions)).json()["executions"]
+        await api.get(f"{executions}/{running['id']}", params={"wait": True})
+    after = await Wire.open(gateway, kernel["id"], session_id=before.session_id if same else None)
+    await api.put(f"{files}/go", content=b"")
+    assert (await after.reply(msg_id))["content"]["status"] == "ok"
+    assert (seen if same else "") + after.text(msg_id) == LINES
+    after.close()
+
+
+async def test_a_restart_and_a_death_are_told(
+    gateway: Gateway, api: httpx.AsyncClient, own_kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, own_kernel["id"])
+    msg_id = wire.execute("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    reply = await wire.reply(msg_id)
+    assert reply["content"]["status"] == "error"
+    assert "SIGKILL" in reply["content"]["evalue"]
+    await wire.until(lambda m: m["content"].get("execution_state") == "restarting")
+    assert (await wire.reply(wire.execute("1")))["content"]["status"] == "ok"
+    wire.seen.clear()
+    assert (await api.post(f"/api/kernels/{own_kernel['id']}/restart")).json()["id"] == own_kernel["id"]
+    await wire.until(lambda m: m["content"].get("execution_state") == "restarting")
+    assert (await wire.reply(wire.execute("2")))["content"]["status"] == "ok"
+    assert (await api.delete(f"/api/kernels/{own_kernel['id']}")).status_code == 204
+    await wire.until(lambda m: m["content"].get("execution_state") == "dead")
+    assert (await api.get(f"/api/kernels/{own_kernel['id']}")).status_code == 404
+    wire.close()
+
+
+async def test_an_interrupt_ends_a_cell_and_its_reply_comes(
+    gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, kernel["id"])
+    for interrupt in ("rest", "message"):
+        msg_id = wire.execute("import time\nprint('begun', flush=True)\nwhile True: time.sleep(0.01)")
+        await wire.until(lambda m, msg_id=msg_id: m["type"] == "stream" and m["parent"] == msg_id)
+        if interrupt == "rest":
+            assert (await api.post(f"/api/kernels/{kernel['id']}/interrupt")).status_code == 204
+        else:
+            wire.ask("interrupt_request", {}, channel="control")
+        reply = await wire.reply(msg_id)
+        assert reply["content"]["ename"] == "KeyboardInterrupt"
+    wire.close()
+
+
+async def test_a_failing_cell_of_one_client_does_not_abort_the_next_of_another(
+    gateway: Gateway, kernel: dict[str, Any]
+) -> None:
+    one, other = await Wire.open(gateway, kernel["id"]), await Wire.open(gateway, kernel["id"])
+    failing = one.execute("import time; time.sleep(0.3); 1 / 0", stop_on_error=True)
+    await one.until(lambda m: m["type"] == "execute_input" and m["parent"] == failing)
+    fine = other.execute("'fine'")
+    assert (await one.reply(failing))["content"]["ename"] == "ZeroDivisionError"
+    assert (await other.reply(fine))["content"]["status"] == "ok"
+    one.close()
+    other.close()
+
+
+@only("embedded")
+async def test_a_client_that_does_not_read_costs_little_memory_and_misses_nothing(
+    gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any]
+) -> None:
+    lazy = await Wire.open(gateway, kernel["id"])
+    await lazy.reply(lazy.ask("kernel_info_request", {}))
+    before = gateway.memory()
+    code = "for i in range(300): print(chr(97 + i % 26) * (1024 * 1024 - 1))"
+    url = f"/v1/sessions/{kernel['session']}/executions"
+    answer = await api.post(url, json={"code": code, "timeout": 300})
+    assert answer.json()["status"] == "ok", answer.text
+    assert gateway.memory() - before < 150 * 1024 * 1024
+    id = answer.json()["id"]
+    count = 0
+    while message := await lazy.read():
+        if message["type"] == "stream":
+            count += len(message["content"]["text"])
+        lazy.seen.clear()
+        if message["parent"] == id and message["content"].get("execution_state") == "idle":
+            break
+    assert count == 300 * 1024 * 1024
+    lazy.close()

@@ -1,0 +1,98 @@
+"""Jupyter's sessions and contents: the same sessions, the same files."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import only
+
+pytestmark = only("embedded")
+
+
+def test_every_kernel_is_open_for_a_document(http: httpx.Client, kernel: dict[str, Any]) -> None:
+    listed = {s["kernel"]["id"]: s for s in http.get("/api/sessions").json()}
+    mine = listed[kernel["id"]]
+    assert mine.keys() == {"id", "path", "name", "type", "kernel", "notebook"}
+    url = f"/api/sessions/{mine['id']}"
+    changed = http.patch(url, json={"path": "a/b.ipynb", "name": "b"}).json()
+    assert (changed["path"], changed["name"], changed["id"]) == ("a/b.ipynb", "b", mine["id"])
+    assert http.get(url).json()["notebook"]["path"] == "a/b.ipynb"
+    again = http.post("/api/sessions", json={"path": "a/b.ipynb", "type": "notebook", "name": ""})
+    assert again.status_code == 201
+    assert again.json()["kernel"]["id"] == kernel["id"], "it is open already"
+    joined = http.post("/api/sessions", json={"path": "c.ipynb", "kernel": {"id": kernel["id"]}})
+    assert joined.json()["kernel"]["id"] == kernel["id"]
+    for id in ("none", "00000000-0000-0000-0000-000000000000"):
+        assert http.get(f"/api/sessions/{id}").status_code == 404
+
+
+def test_a_document_gets_a_kernel_that_ends_with_it(http: httpx.Client) -> None:
+    body = {"path": "new.ipynb", "type": "notebook", "name": "", "kernel": {"name": "python3"}}
+    made = http.post("/api/sessions", json=body)
+    assert made.status_code == 201, made.text
+    session = made.json()["kernel"]["session"]
+    assert http.delete(f"/api/sessions/{made.json()['id']}").status_code == 204
+    assert http.get(f"/v1/sessions/{session}").json()["state"] == "stopped"
+    assert http.get(f"/api/sessions/{made.json()['id']}").status_code == 404
+    http.delete(f"/v1/sessions/{session}")
+
+
+def test_files_go_in_and_out_as_jupyter_does_it(http: httpx.Client, kernel: dict[str, Any]) -> None:
+    session = kernel["session"]
+    top = http.get("/api/contents").json()
+    assert session in {entry["path"] for entry in top["content"]}
+    url = f"/api/contents/{session}"
+    saved = http.put(f"{url}/a.txt", json={"type": "file", "format": "text", "content": "héllo"})
+    assert saved.status_code == 201, saved.text
+    assert http.get(f"/v1/sessions/{session}/files/a.txt").text == "héllo"
+    assert http.get(f"{url}/a.txt").json()["content"] == "héllo"
+    assert http.get(f"{url}/a.txt", params={"content": 0}).json()["content"] is None
+    blob = base64.b64encode(b"\xff\x00").decode()
+    http.put(f"{url}/b.bin", json={"type": "file", "format": "base64", "content": blob})
+    read = http.get(f"{url}/b.bin").json()
+    assert (read["format"], read["content"]) == ("base64", blob)
+    for number, piece in ((1, "one "), (2, "two "), (-1, "three")):
+        http.put(
+            f"{url}/c.txt", json={"type": "file", "format": "text", "content": piece, "chunk": number}
+        )
+    assert http.get(f"{url}/c.txt").json()["content"] == "one two three"
+    notebook = http.post(url, json={"type": "notebook"})
+    assert notebook.status_code == 201
+    assert notebook.json()["path"] == f"{session}/Untitled.ipynb"
+    assert http.post(url, json={"type": "notebook"}).json()["path"] == f"{session}/Untitled1.ipynb"
+    assert http.get(f"/api/contents/{notebook.json()['path']}").json()["content"]["nbformat"] == 4
+    copied = http.post(url, json={"copy_from": f"{session}/a.txt"}).json()
+    moved = http.patch(f"/api/contents/{copied['path']}", json={"path": f"{session}/d/e.txt"})
+    assert moved.status_code == 200, moved.text
+    assert [e["name"] for e in http.get(f"{url}/d").json()["content"]] == ["e.txt"]
+    assert http.post(f"{url}/a.txt/checkpoints").status_code == 201
+    assert http.get(f"{url}/a.txt/checkpoints").json() == []
+    assert http.delete(f"{url}/d").status_code == 204
+    assert http.get(f"{url}/d").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "%2e%2e/x", "..%2fx"])
+def test_no_path_leads_out_of_a_workspace(http: httpx.Client, kernel: dict[str, Any], path: str) -> None:
+    for method in ("GET", "PUT", "DELETE"):
+        request = http.build_request(method, "/", json={"content": "x"} if method == "PUT" else None)
+        request.url = http.base_url.copy_with(
+            raw_path=f"/api/contents/{kernel['session']}/{path}".encode()
+        )
+        assert http.send(request).status_code in (400, 403, 404), method
+
+
+def test_what_cannot_be_is_refused(http: httpx.Client, kernel: dict[str, Any]) -> None:
+    url = f"/api/contents/{kernel['session']}"
+    http.put(f"{url}/bad.ipynb", json={"type": "file", "format": "text", "content": "no json"})
+    assert http.get(f"{url}/bad.ipynb").status_code == 400
+    assert http.get(f"{url}/bad.ipynb", params={"type": "file"}).json()["content"] == "no json"
+    assert http.get(f"{url}/bad.ipynb", params={"type": "directory"}).status_code == 400
+    wrong = http.put(f"{url}/x", json={"type": "file", "format": "base64", "content": "%"})
+    assert wrong.status_code == 400
+    assert http.put(f"{url}/y", json={"type": "file", "content": 5}).status_code == 400
+    assert http.get("/api/contents/no-such-session/x").status_code == 404
+    assert http.patch(f"{url}/x", json={"path": "elsewhere/x"}).status_code == 400

@@ -1,0 +1,145 @@
+"""Kernels over REST, as Jupyter's clients ask for them, and who is not let in."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+import httpx
+import pytest
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import websocket_connect
+
+from tests.conftest import Gateway, only
+from tests.gateway.jupyter.wire import Wire
+
+ONCE = only("embedded")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+@ONCE
+def test_the_server_tells_of_itself(gateway: Gateway, http: httpx.Client) -> None:
+    assert httpx.get(f"{gateway.url}/api", trust_env=False).json().keys() == {"version"}
+    status = http.get("/api/status").json()
+    assert status.keys() == {"connections", "kernels", "last_activity", "started"}
+    assert MOMENT.fullmatch(status["last_activity"])
+    me = http.get("/api/me").json()
+    assert me["identity"]["username"]
+    assert "permissions" in me
+    specs = http.get("/api/kernelspecs").json()
+    assert specs["default"] == "python"
+    assert {"python", "python3"} <= specs["kernelspecs"].keys()
+    one = http.get("/api/kernelspecs/python3").json()
+    assert one["spec"]["language"] == "python"
+    assert http.get("/api/kernelspecs/fortran").status_code == 404
+
+
+@ONCE
+def test_a_kernel_is_a_session_and_a_session_is_a_kernel(
+    http: httpx.Client, session: str, kernel: dict[str, Any]
+) -> None:
+    assert uuid.UUID(kernel["id"])
+    assert kernel["execution_state"] == "idle"
+    assert MOMENT.fullmatch(kernel["last_activity"])
+    assert http.get(f"/v1/sessions/{kernel['session']}").json()["state"] == "ready"
+    listed = {k["session"]: k for k in http.get("/api/kernels").json()}
+    assert {session, kernel["session"]} <= listed.keys()
+    theirs = listed[session]["id"]
+    assert http.get(f"/api/kernels/{theirs}").json() == http.get(f"/api/kernels/{session}").json()
+    joined = http.post("/api/kernels", json={"kernel_id": theirs})
+    assert joined.status_code == 201
+    assert joined.json()["session"] == session
+    assert joined.headers["Location"] == f"/api/kernels/{theirs}"
+
+
+@ONCE
+def test_what_is_not_there_is_told_as_jupyter_does(http: httpx.Client) -> None:
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/restart"), ("POST", "/interrupt")):
+        answer = http.request(method, f"/api/kernels/{uuid.uuid4()}{path}")
+        assert answer.status_code == 404
+        assert "does not exist" in answer.json()["message"]
+        assert answer.json()["reason"]
+    assert http.post("/api/kernels", json={"name": "fortran"}).status_code == 400
+    assert http.put("/api/kernels").status_code == 405
+    assert http.get("/api/nothing").status_code == 404
+
+
+@ONCE
+@pytest.mark.parametrize("setting", ["stop", "detach"])
+def test_deleting_a_kernel_does_what_the_setting_says(own_gateway: Gateway, setting: str) -> None:
+    own_gateway.settings["jupyter_delete"] = setting
+    own_gateway.start()
+    with own_gateway.client() as http:
+        kernel = http.post("/api/kernels", json={"name": "python3"}).json()
+        assert http.delete(f"/api/kernels/{kernel['id']}").status_code == 204
+        state = http.get(f"/v1/sessions/{kernel['session']}").json()["state"]
+        assert state == ("stopped" if setting == "stop" else "ready")
+        again = http.post("/api/kernels", json={"kernel_id": kernel["id"]})
+        assert again.status_code == 201
+        assert again.json()["execution_state"] == "idle"
+
+
+@ONCE
+async def test_a_websocket_needs_the_token_and_no_page_of_another_host(
+    gateway: Gateway, kernel: dict[str, Any]
+) -> None:
+    url = f"{gateway.url.replace('http', 'ws')}/api/kernels/{kernel['id']}/channels"
+    token = {"Authorization": f"token {gateway.token}"}
+    refused = [
+        ({}, 401),
+        ({"Authorization": "token wrong"}, 401),
+        ({**token, "Origin": "http://evil.example"}, 403),
+        ({**token, "Origin": "null"}, 403),
+        ({**token, "Host": "evil.example"}, 403),
+        ({**token, "Host": "evil.example", "Origin": "http://evil.example"}, 403),
+    ]
+    for headers, status in refused:
+        with pytest.raises(HTTPClientError) as refusal:
+            await websocket_connect(HTTPRequest(url, headers=headers))
+        assert refusal.value.code == status, headers
+    with pytest.raises(HTTPClientError) as refusal:
+        await websocket_connect(HTTPRequest(url.replace(kernel["id"], "no"), headers=token))
+    assert refusal.value.code == 404
+    for headers, query in ((token, ""), ({}, f"?token={gateway.token}")):
+        own = {**headers, "Origin": gateway.url}
+        socket = await websocket_connect(HTTPRequest(url + query, headers=own))
+        socket.close()
+
+
+@ONCE
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\x00" * 8,
+        b"\xff" * 64,
+        (7).to_bytes(8, "little") + b"\xff" * 56,
+        "no json",
+        "{}",
+        '{"header": {"msg_id": 1, "msg_type": "x"}}',
+        '{"header": {"msg_id": "1", "msg_type": "execute_request"}, "content": []}',
+    ],
+    ids=range(8),
+)
+@pytest.mark.parametrize("v1", [True, False], ids=["v1", "legacy"])
+async def test_what_is_no_message_ends_the_connection_and_nothing_else(
+    gateway: Gateway, session: str, frame: str | bytes, v1: bool
+) -> None:
+    wire = await Wire.open(gateway, session, v1=v1)
+    wire.socket.write_message(frame, binary=isinstance(frame, bytes))
+    await wire.closed()
+    assert wire.socket.close_code == 1007
+    assert "Traceback" not in gateway.log.read_text()
+
+
+@ONCE
+async def test_what_clients_leave_out_is_made_up_for(gateway: Gateway, kernel: dict[str, Any]) -> None:
+    url = (
+        f"{gateway.url.replace('http', 'ws')}/api/kernels/{kernel['id']}/channels?token={gateway.token}"
+    )
+    wire = Wire(await websocket_connect(url), "", v1=False)
+    header = '{"msg_id": "m1", "msg_type": "execute_request", "version": "5.0"}'
+    wire.socket.write_message(f'{{"header": {header}, "content": {{"code": "1+1"}}, "buffers": {{}}}}')
+    assert (await wire.reply("m1"))["content"]["status"] == "ok"
+    wire.close()
