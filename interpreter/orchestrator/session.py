@@ -506,7 +506,12 @@ class LiveSession:
             await live.resume()
             self.touch()
             if not live.connected:
-                await self.take_up(live)
+                # Whoever comes meanwhile waits until all of its contexts are there again.
+                self.created.clear()
+                try:
+                    await self.take_up(live)
+                finally:
+                    self.created.set()
                 return
             self._go_on()
             self._change(SessionState.busy if self._busy else SessionState.ready, cause)

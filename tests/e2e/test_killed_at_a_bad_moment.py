@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -84,6 +86,20 @@ def test_a_cell_is_known_by_its_key_when_its_session_is_paused(session: Session)
     session.kill_and_start()
     again = session.run(code, "key")
     assert (again["id"], again["status"], again["text"]) == (sent["id"], "ok", "done\n")
+
+
+def test_many_may_use_it_when_its_session_is_paused(session: Session) -> None:
+    contexts = [f"c{i}" for i in range(4)]
+    for name in contexts:
+        session.ask("POST", "/contexts", {"name": name})
+    session.ask("POST", "/pause")
+    session.kill_and_start()
+    with ThreadPoolExecutor(40) as pool:
+        running = []
+        for name in contexts * 10:
+            running.append(pool.submit(session.run, "6 * 7", context=name))
+            time.sleep(0.003)  # some come while it is on its way back
+        assert [cell.result()["text"] for cell in running] == ["42"] * 40
 
 
 def test_a_cell_that_was_cancelled_stays_cancelled(session: Session) -> None:
