@@ -136,6 +136,7 @@ class InterruptibleKernel(IPythonKernel):
             await super().execute_request(stream, ident, parent)
         finally:
             hook.cache_size = kept
+            hook.shell.history_manager.outputs.clear()
 
     def pre_handler_hook(self) -> None:
         signal.signal(signal.SIGINT, on_sigint)

@@ -15,6 +15,7 @@ LOOK = """
 import json
 namespace = get_ipython().user_ns
 kept = {name: namespace.get(name, "") for name in ("_", "__", "___", "_1", "_i", "_ii", "_i1")}
+kept["outputs"] = len(get_ipython().history_manager.outputs)
 print(json.dumps([kept, len(Out), len(In), sorted(name for name in namespace if name[:1] != "_")]))
 """
 
@@ -37,7 +38,7 @@ def test_the_first_cell_finds_no_trace_of_one_before_it(http: httpx.Client, warm
     first = http.post(url, json={"code": LOOK, "store_history": False}).json()
     assert first["status"] == "ok", first
     kept, results, inputs, names = json.loads(first["text"])
-    assert kept == {"_": "", "__": "", "___": "", "_1": "", "_i": "", "_ii": "", "_i1": ""}
+    assert kept == {"_": "", "__": "", "___": "", "_1": "", "_i": "", "_ii": "", "_i1": "", "outputs": 0}
     assert (results, inputs) == (0, 1), "IPython's own empty first input"
     assert sorted(names) == sorted(
         ["In", "Out", "exit", "get_ipython", "json", "kept", "namespace", "open", "quit"]
