@@ -13,6 +13,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -184,17 +185,16 @@ class Door:
             for message in replay.failure("", name, f"{e}{hint}"):
                 client.send(Outgoing(message, asked.header))
             return
-        cell.answers.append(self._ended)
+        cell.answers.append(partial(self._ended, asked))
 
-    def _ended(self, encoded: bytes) -> None:
+    def _ended(self, asked: Asked, encoded: bytes) -> None:
         """A cell is over; the kernel may not have said so, if it was killed or never got the cell."""
         # Its reply may be what ended it, and is passed on in this turn of the loop.
-        asyncio.get_running_loop().call_soon(self._end, encoded)
+        asyncio.get_running_loop().call_soon(self._end, asked, encoded)
 
-    def _end(self, encoded: bytes) -> None:
-        execution = msgspec.json.decode(encoded, type=Execution)
-        asked = self._cells.get(execution.id)
-        if asked is not None and not asked.replied:
+    def _end(self, asked: Asked, encoded: bytes) -> None:
+        if not asked.replied:
+            execution = msgspec.json.decode(encoded, type=Execution)
             for message in replay.endings(execution):
                 self.on_message(message)
 
