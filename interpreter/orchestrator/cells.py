@@ -65,9 +65,9 @@ class Cells:
         self._queue: deque[Cell] = deque()
         self._kernel: KernelConnection | None = None
         self._taking_up = False
+        """Whether it is still being found out how far the cells of an earlier gateway are."""
         self.holds_queue = False
         """Whether cells that wait are left for the next gateway."""
-        """Whether it is still being found out how far the cells of an earlier gateway are."""
         self._sending: asyncio.Task[None] | None = None
         """Sends the running cell, if that had to wait."""
         self._tasks = Tasks("cells")
@@ -157,7 +157,6 @@ class Cells:
     def detach(self) -> None:
         """The kernel is gone or about to go; queued cells wait for the next one."""
         self._kernel = None
-        self._taking_up = False
 
     def end_all(self, status: ExecutionStatus, reason: str) -> None:
         """Ends the running cell with this status, unless it has a verdict, and the queued ones."""
@@ -168,14 +167,21 @@ class Cells:
                 self._finish(cell, status, f"{verdict_reason}; {reason}")
             else:
                 self._finish(cell, status, reason)
+        elif self._taking_up and self._queue:
+            # An earlier gateway may have sent it, to a kernel that had no time to say so.
+            self._finish(self._queue.popleft(), status, f"it may have run: {reason}")
+        self._taking_up = False
         while self._queue:
             self._finish(self._queue.popleft(), ExecutionStatus.cancelled, f"it never ran: {reason}")
 
     def abandon(self, unfinished: list[Cell], reason: str) -> None:
         """Ends the cells that an earlier gateway left and whose kernel is gone."""
+        contexts: set[str] = set()
         for cell in unfinished:
             self.history.add(cell)
-            ran = cell.status is ExecutionStatus.running
+            # The first of a context may have been sent, and not be known to run.
+            ran = cell.status is ExecutionStatus.running or cell.context not in contexts
+            contexts.add(cell.context)
             self._finish(cell, ExecutionStatus.lost if ran else ExecutionStatus.cancelled, reason)
 
     def take_up(self, unfinished: list[Cell]) -> None:

@@ -190,7 +190,8 @@ def test_a_cell_that_took_its_kernel_along_does_not_run_in_the_next_one(session:
     session.gateway.kill()
     database.close()
     session.gateway.start()
-    assert session.ask("GET", f"/executions/{cell['id']}?wait=true")["status"] == "lost"
+    got = session.ask("GET", f"/executions/{cell['id']}?wait=true")
+    assert got["status"] == "lost", got
     assert session.run("print(open('ran').read())")["text"].split() == ["1"]
 
 
