@@ -52,7 +52,15 @@ def executions(http: httpx.Client, path: str) -> list[dict[str, Any]]:
 
 
 def test_a_notebook_is_replayed_cell_by_cell(http: httpx.Client) -> None:
-    sources = ["# Title", "x = 1", "", "# Middle", "print('shown')\nx + 1", "%%bash\necho from bash", "# End"]
+    sources = [
+        "# Title",
+        "x = 1",
+        "",
+        "# Middle",
+        "print('shown')\nx + 1",
+        "%%bash\necho from bash",
+        "# End",
+    ]
     path = create(http, *sources)
     after = http.post(f"{path}/executions", json={"code": "x += 1\nx"}).json()
     assert after["text"] == "2", "a cell that comes meanwhile runs after the notebook"
@@ -93,7 +101,12 @@ def test_a_failing_cell_stops_the_notebook_unless_it_is_to_go_on(http: httpx.Cli
     replay = replayed(http, path)
     assert (replay["state"], replay["done"], replay["error_cell"]) == ("failed", 2, 2)
     assert replay["reason"] == "cell 2: ZeroDivisionError: division by zero"
-    assert [cell["status"] for cell in executions(http, path)] == ["ok", "error", "cancelled", "cancelled"]
+    assert [cell["status"] for cell in executions(http, path)] == [
+        "ok",
+        "error",
+        "cancelled",
+        "cancelled",
+    ]
     assert "ZeroDivisionError" in executions(http, path)[3]["reason"]
     assert http.post(f"{path}/executions", json={"code": "'goes on'"}).json()["status"] == "ok"
     http.delete(path)
@@ -109,9 +122,9 @@ def test_a_failing_cell_stops_the_notebook_unless_it_is_to_go_on(http: httpx.Cli
 def test_a_notebook_ends_with_the_cell_the_kernel_or_the_session(http: httpx.Client, way: str) -> None:
     code = "import os, time\nprint('on')\n" + ("os._exit(1)" if way == "kill" else "time.sleep(600)")
     path = create(http, "1", code, "'never'", keep_going=way != "interrupt")
-    wait_for(lambda: http.get(path).json()["replay"]["done"] == 1)
-    running = http.get(path).json()["replay"]["execution_id"]
-    wait_for(lambda: "on" in http.get(f"{path}/executions/{running}").json()["text"])
+    running = wait_for(lambda: executions(http, path)[1])["id"]
+    if way != "kill":
+        wait_for(lambda: "on" in http.get(f"{path}/executions/{running}").json()["text"])
     if way == "cancel":
         assert http.delete(f"{path}/executions/{running}").json()["status"] == "cancelled"
     elif way != "kill":
@@ -121,7 +134,9 @@ def test_a_notebook_ends_with_the_cell_the_kernel_or_the_session(http: httpx.Cli
     assert replay["state"] == expected
     assert replay["reason"].startswith("cell 2: ")
     ran = executions(http, path)
-    assert ran[1]["status"] == {"cancel": "cancelled", "restart": "cancelled", "interrupt": "error"}.get(way, "lost")
+    assert ran[1]["status"] == {"cancel": "cancelled", "restart": "cancelled", "interrupt": "error"}.get(
+        way, "lost"
+    )
     assert ran[2]["status"] == "cancelled"
     http.delete(path)
 
@@ -191,7 +206,9 @@ def test_a_notebook_with_large_outputs_is_taken_and_its_outputs_are_not_kept(
     gateway: Gateway, http: httpx.Client
 ) -> None:
     given = notebook("'small'")
-    given["cells"][0]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "x" * 50_000_000}]
+    given["cells"][0]["outputs"] = [
+        {"output_type": "stream", "name": "stdout", "text": "x" * 50_000_000}
+    ]
     path = f"/v1/sessions/{http.post('/v1/sessions', json={'notebook': given}).json()['id']}"
     assert replayed(http, path)["state"] == "done"
     events = http.get(f"{path}/events?follow=false")
