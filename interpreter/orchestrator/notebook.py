@@ -68,7 +68,8 @@ def check(config: Config, limits: Limits, notebook: GivenNotebook) -> None:
             f"This notebook has {len(notebook.cells):,} cells; at most {MOST_CELLS:,} are taken.",
             "Split it: run the first part with the session, and the rest as executions.",
         )
-    size = sum(len(cell.text.encode("utf-8", "surrogatepass")) for cell in notebook.cells)
+    texts = (text for cell in notebook.cells for text in (cell.text, cell.id or ""))
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
     if size > config.max_code_bytes:
         most = f"at most {config.max_code_bytes:,} are taken"
         raise CodeTooLong(f"The cells of this notebook have {size:,} bytes; {most}.")
@@ -176,15 +177,17 @@ class NotebookReplay:
         number = self._numbers.get(cell.id)
         if number is None or (progress.state is ReplayState.cancelled and number != progress.done):
             return
+        why = _why(number, cell)
         if number == progress.done:
             progress = replace(progress, done=number + 1)
+        elif progress.reason is not None:
+            why = progress.reason
         if cell.status is ExecutionStatus.cancelled:
-            why = progress.reason or _why(number, cell)
             self._tell(replace(progress, state=ReplayState.cancelled, reason=why))
             cells.cancel_notebook(f"its notebook ended: {why}")
             return
         if cell.status is not ExecutionStatus.ok and progress.error_cell is None:
-            progress = replace(progress, error_cell=number + 1, reason=_why(number, cell))
+            progress = replace(progress, error_cell=number + 1, reason=why)
         if cell.status in (ExecutionStatus.ok, *(GONE_ON_AFTER if self._record.keep_going else ())):
             self._proceed(progress)
         else:
