@@ -100,6 +100,8 @@ class NotebookReplay:
         self._session = session
         self._store = store
         self._cells = cells
+        self._left_running: str | None = None
+        """The execution that ran, and may have no end yet, when the notebook ended by another."""
         self._codes: list[str] = [] if cells is None else [cell.text for cell in cells if cell.runs]
 
     @property
@@ -172,16 +174,15 @@ class NotebookReplay:
     def ended(self, cell: Cell, cells: Cells) -> None:
         """One of the session's `cells` has ended."""
         progress = self._record.progress
-        if progress.state in (ReplayState.done, ReplayState.failed):
-            return
         number = self._numbers.get(cell.id)
-        if number is None or (progress.state is ReplayState.cancelled and number != progress.done):
+        if number is None or (progress.state.final and cell.id != self._left_running):
             return
         why = _why(number, cell)
         if number == progress.done:
             progress = replace(progress, done=number + 1)
-        elif progress.reason is not None:
-            why = progress.reason
+            self._left_running = None
+        else:  # one that waited was cancelled
+            self._left_running = self._id(progress.done)
         if cell.status is ExecutionStatus.cancelled:
             self._tell(replace(progress, state=ReplayState.cancelled, reason=why))
             cells.cancel_notebook(f"its notebook ended: {why}")
@@ -198,8 +199,8 @@ class NotebookReplay:
         """The kernel or the session is gone with all that was queued, and the notebook ends, too."""
         progress = self._record.progress
         if not progress.state.final:
-            why = progress.reason or reason
-            self._tell(replace(progress, state=ReplayState.cancelled, reason=why))
+            self._left_running = self._id(progress.done)
+            self._tell(replace(progress, state=ReplayState.cancelled, reason=reason))
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
