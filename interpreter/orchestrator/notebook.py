@@ -39,7 +39,7 @@ from interpreter.store import ReplayRecord, Store
 if TYPE_CHECKING:
     from interpreter.orchestrator.session import LiveSession
 
-MOST_CELLS = 2000
+MOST_CELLS = 1000
 GONE_ON_AFTER = (ExecutionStatus.error, ExecutionStatus.timeout)
 """How a cell may end that others can follow, if that was asked for: its kernel is still there."""
 

@@ -148,10 +148,13 @@ def test_a_notebook_goes_on_after_the_gateway_was_killed(own_gateway: Gateway) -
     with own_gateway.client() as http:
         path = create(http, *sources, wait=False)
     for done in (0, 2, 4, 6):
-        # At once after it was promised, then in the middle of a cell.
+        # At once after it was promised, then in the middle of a cell; once as an operator ends it.
         with own_gateway.client() as http:
-            wait_for(lambda: http.get(path).json()["replay"]["done"] >= done)  # noqa: B023
-        own_gateway.kill()
+            wait_for(lambda: http.get(path).json()["replay"]["done"] >= done, 60)  # noqa: B023
+        if done == 4:
+            own_gateway.end()
+        else:
+            own_gateway.kill()
         own_gateway.start()
     with own_gateway.client() as http:
         after = http.post(f"{path}/executions", json={"code": "print(open('ran').read())"}).json()
@@ -180,6 +183,15 @@ def test_a_paused_session_goes_on_with_its_notebook(own_gateway: Gateway) -> Non
 
 
 @only("embedded")
+def test_the_cells_of_a_notebook_leave_room_in_the_queue(http: httpx.Client) -> None:
+    slow = "import time\ntime.sleep(600)"
+    path = create(http, slow, "1", "2", "3", limits={"queued_cells": 1})
+    more = [http.post(f"{path}/executions", json={"code": "4", "wait": False}) for _ in range(2)]
+    assert [answer.status_code for answer in more] == [202, 429]
+    http.delete(path)
+
+
+@only("embedded")
 def test_what_cannot_be_replayed_is_refused(http: httpx.Client) -> None:
     def refused(given: Any, code: str, *words: str, **options: Any) -> None:
         answer = http.post("/v1/sessions", json={"notebook": given, **options})
@@ -191,7 +203,7 @@ def test_what_cannot_be_replayed_is_refused(http: httpx.Client) -> None:
     refused({"nbformat": 3, "worksheets": [{"cells": []}]}, "invalid_notebook", "version 3", "nbconvert")
     refused({"nbformat": 4, "cells": [{"source": "1"}]}, "invalid_request", "cell_type")
     refused({"nbformat": 4, "cells": [{"cell_type": "code", "source": 1}]}, "invalid_request", "source")
-    refused(notebook(*["1"] * 10_000), "invalid_notebook", "10,000 cells", "2,000")
+    refused(notebook(*["1"] * 10_000), "invalid_notebook", "10,000 cells", "1,000")
     refused(notebook("x" * 5_000_000), "code_too_long", "5,000,007", "4,194,304")
     refused(notebook("1", "2", "3"), "limit_too_high", "3 cells", limits={"executions": 2})
     refused(notebook("1"), "limit_too_high", "600", cell_timeout=10_000)
