@@ -17,6 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from interpreter import models
 from interpreter.client.call import Call, Nothing, session_path
+from interpreter.client.notebook import NotebookGiven, read_notebook
 from interpreter.errors import InvalidRequest
 from interpreter.models.processes import ProcessesEnded, ProcessList
 
@@ -47,6 +48,9 @@ def create_session(
     workspace: str | None,
     workspace_read_only: bool,
     owner: str | None,
+    notebook: NotebookGiven | None,
+    keep_going: bool,
+    cell_timeout: float | None,
 ) -> Call[models.Session]:
     body = models.SessionCreate(
         name=name,
@@ -60,6 +64,9 @@ def create_session(
         owner=owner,
         on_idle=on_idle,
         wait=wait,
+        notebook=read_notebook(notebook),
+        keep_going=keep_going,
+        cell_timeout=cell_timeout,
     )
     return Call(
         method="POST", path="/v1/sessions", body=models.to_json(body), answer=models.Session, waits=True

@@ -27,6 +27,7 @@ from interpreter.models.executions import (
     Truncated,
 )
 from interpreter.models.limits import Limits, LimitsRequest, OnIdle, Remaining, Usage
+from interpreter.models.notebooks import GivenCell, GivenNotebook, Replay, ReplayState
 from interpreter.models.sessions import (
     Context,
     ContextCreate,
@@ -66,6 +67,8 @@ __all__ = [
     "ExecutionUsage",
     "FileChange",
     "GatewayStatus",
+    "GivenCell",
+    "GivenNotebook",
     "Health",
     "InputReply",
     "Label",
@@ -76,6 +79,8 @@ __all__ = [
     "Output",
     "PoolStatus",
     "Remaining",
+    "Replay",
+    "ReplayState",
     "Session",
     "SessionCreate",
     "SessionDeleted",

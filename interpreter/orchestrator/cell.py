@@ -41,6 +41,8 @@ class Cell:
         """Whether the kernel is to say as little of it as it can, as Jupyter means it."""
         self.expressions: Mapping[str, Any] = {}
         """What the kernel is to evaluate after it, for the reply that Jupyter's clients get."""
+        self.of_notebook = False
+        """Whether it is of the notebook that its session was created with."""
         self.timeout = timeout
         self.output_limit = output_limit
         self.status = ExecutionStatus.queued
