@@ -92,6 +92,14 @@ class ForbiddenHost(InterpreterError):
     hint = "Use the address the gateway printed when it started."
 
 
+class Forbidden(InterpreterError):
+    """A token that is good for something else, or a page elsewhere that uses somebody's login."""
+
+    code = "forbidden"
+    status = 403
+    hint = "Use the gateway's own token, or its own page."
+
+
 class FileRefused(InterpreterError):
     """A file that the gateway's user may not read or change."""
 
@@ -186,6 +194,14 @@ class WrongState(InterpreterError):
     code = "wrong_state"
     status = 409
     hint = "Read the session or execution to see its state."
+
+
+class KernelBusy(InterpreterError):
+    """A kernel does something else, and is asked what it would have to answer at once."""
+
+    code = "kernel_busy"
+    status = 409
+    hint = "Ask again when the cell that runs has ended."
 
 
 class InputNotExpected(WrongState):

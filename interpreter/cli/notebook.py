@@ -47,7 +47,7 @@ def run(
     for cell in notebook["cells"]:
         if cell.get("cell_type") == "code":
             cell |= {"outputs": [], "execution_count": None}
-    with Client() as client:
+    with Client(by="cli") as client:
         session = client.create_session(
             environment=environment,
             workspace=workspace,

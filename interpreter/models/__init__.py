@@ -24,6 +24,7 @@ from interpreter.models.executions import (
     ExecutionUsage,
     FileChange,
     InputReply,
+    InputRequest,
     Truncated,
 )
 from interpreter.models.limits import Limits, LimitsRequest, OnIdle, Remaining, Usage
@@ -32,6 +33,7 @@ from interpreter.models.sessions import (
     Context,
     ContextCreate,
     ContextList,
+    Running,
     Session,
     SessionCreate,
     SessionDeleted,
@@ -71,6 +73,7 @@ __all__ = [
     "GivenNotebook",
     "Health",
     "InputReply",
+    "InputRequest",
     "Label",
     "Limits",
     "LimitsRequest",
@@ -81,6 +84,7 @@ __all__ = [
     "Remaining",
     "Replay",
     "ReplayState",
+    "Running",
     "Session",
     "SessionCreate",
     "SessionDeleted",
