@@ -8,7 +8,7 @@ await store.close()
 """
 
 from interpreter.errors import StoreDamaged, StoreUnavailable
-from interpreter.store.records import EventRow, SessionRecord, WorkspaceRecord
+from interpreter.store.records import EventRow, Input, SessionRecord, WorkspaceRecord
 from interpreter.store.repair import Report, repair
 from interpreter.store.statements import (
     Step,
@@ -22,6 +22,7 @@ from interpreter.store.store import Store
 
 __all__ = [
     "EventRow",
+    "Input",
     "Report",
     "SessionRecord",
     "Step",
