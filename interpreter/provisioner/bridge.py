@@ -27,6 +27,7 @@ from interpreter.client.place import Place
 from interpreter.client.terminal_protocol import refused, terminal_options
 from interpreter.errors import InterpreterError
 from interpreter.provisioner.frames import V1, BadMessage, Message, Signer, pack, unpack
+from interpreter.provisioner.shown import Shown
 from interpreter.provisioner.sockets import Address, Sockets, message
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,10 @@ class Asked:
     frame: bytes | None
     """What to send again on a new connection, if it may be."""
     sent: bool = False
+    shown: Shown | None = None
+    """Of a cell: what it has shown so far."""
+    replied: bool = False
+    idle: bool = False
 
 
 class Bridge:
@@ -167,18 +172,32 @@ class Bridge:
                 await self._more.wait()
 
     def _deliver(self, said: Message) -> None:
-        if said.channel == "iopub":
-            self._sockets.publish(said.parts)
-            if said.header().msg_type == "status" and b'"dead"' in said.parts[3]:
-                self.end(1)
-            return
         id = said.parent().msg_id
         asked = self._asked.get(id)
-        if asked is None or said.channel not in ("shell", "stdin", "control"):
+        if said.channel == "iopub":
+            self._publish(said, asked)
+        elif asked is None or said.channel not in ("shell", "stdin", "control"):
             return  # it was answered already, or whoever asked is not one of ours
-        if said.channel != "stdin":
-            del self._asked[id]
-        self._sockets.send(said.channel, asked.by, said.parts)
+        elif said.channel == "stdin":
+            self._sockets.send("stdin", asked.by, said.parts)
+        elif not asked.replied:
+            asked.replied = True
+            self._sockets.send(said.channel, asked.by, said.parts)
+        if asked is not None and asked.replied and (asked.idle or asked.shown is None):
+            self._asked.pop(id, None)
+
+    def _publish(self, said: Message, asked: Asked | None) -> None:
+        type, parts = said.header().msg_type, said.parts
+        if asked is not None and asked.shown is not None:
+            new = asked.shown.new(type, parts)
+            if new is None:
+                return
+            parts = new
+        self._sockets.publish(parts)
+        if type == "status" and b'"dead"' in parts[3]:
+            self.end(1)
+        if type == "status" and b'"idle"' in parts[3] and asked is not None:
+            asked.idle = True
 
     # -- the application's side
 
@@ -197,7 +216,8 @@ class Bridge:
         frame = pack(request)
         if header.msg_type.endswith("_request"):
             again = None if header.msg_type in SENT_ONCE else frame
-            self._asked[header.msg_id] = Asked(sender, again)
+            shown = Shown() if header.msg_type == "execute_request" else None
+            self._asked[header.msg_id] = Asked(sender, again, shown=shown)
             if len(self._asked) > REMEMBERED:
                 self._asked.popitem(last=False)
         self._waiting.append((header.msg_id, frame))

@@ -176,8 +176,6 @@ class Client(WebSocketHandler):
 
     def tell_again(self, execution_id: str) -> None:
         """Gets all of a cell once more: what it was told of it had another parent."""
-        for told in [told for told in self._told if told[0] == execution_id]:
-            del self._told[told]
         self._again.append(execution_id)
         if not self.behind:
             self.follow([], self.seen)
@@ -194,14 +192,15 @@ class Client(WebSocketHandler):
         session = self.door.session
         with contextlib.suppress(InterpreterError, WebSocketClosedError):
             for id in whole:
-                await self._replay_cell(id, after)
+                if id not in self._again:
+                    await self._replay_cell(id, after)
             everything = executions.events(session.id, after)
             async with contextlib.aclosing(everything):  # type: ignore[type-var]
                 await self._replay_again()
                 if self._is_up_to_date():
                     return
                 async for rows in everything:
-                    await self._replay(rows)
+                    await self._replay([row for row in rows if row.execution_id not in self._again])
                     self.seen = rows[-1].seq
                     await self._replay_again()
                     if self._is_up_to_date():
@@ -209,14 +208,20 @@ class Client(WebSocketHandler):
 
     async def _replay_again(self) -> None:
         while self._again:
-            await self._replay_cell(self._again.pop(0), self.seen)
+            id = self._again[0]
+            for told in [told for told in self._told if told[0] == id]:
+                del self._told[told]
+            await self._replay_cell(id, self.seen)
+            self._again.pop(0)
 
     async def _replay_cell(self, execution_id: str, up_to: int) -> None:
         executions = self.jupyter.gateway.orchestrator.executions
+        # One for all of it: who asked may become known meanwhile, and is told it again then.
+        header = self.door.header_of(execution_id)
         parts = executions.events(self.door.session.id, 0, execution_id=execution_id, wait=False)
         async with contextlib.aclosing(parts):  # type: ignore[type-var]
             async for rows in parts:
-                await self._replay([row for row in rows if row.seq <= up_to])
+                await self._replay([row for row in rows if row.seq <= up_to], header)
 
     def _is_up_to_date(self) -> bool:
         """Whether it can be told things as they happen again."""
@@ -225,7 +230,7 @@ class Client(WebSocketHandler):
         self.behind = False
         return True
 
-    async def _replay(self, rows: list[EventRow]) -> None:
+    async def _replay(self, rows: list[EventRow], header: bytes | None = None) -> None:
         for row in rows:
             if row.execution_id is None or not await self._is_of_this_kernel(row.execution_id):
                 continue
@@ -237,7 +242,7 @@ class Client(WebSocketHandler):
                         self._drained.clear()
                         await self._drained.wait()
                     self._tell(message)
-                    self.send(Outgoing(message, self.door.header_of(row.execution_id)))
+                    self.send(Outgoing(message, header or self.door.header_of(row.execution_id)))
 
     async def _is_of_this_kernel(self, execution_id: str) -> bool:
         cell = self.door.session.history.get(execution_id)
