@@ -1,0 +1,39 @@
+"""nbclient with the kernels of Jupyter Server's gateway client, which the environment says where to find."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+
+import nbformat
+import websocket
+from jupyter_server.gateway.managers import GatewayKernelManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+# This client of Jupyter Server's sends its token with every request, but not with the WebSocket.
+token = f"Authorization: token {os.environ['JUPYTER_GATEWAY_AUTH_TOKEN']}"
+websocket.create_connection = partial(websocket.create_connection, header=[token])
+
+SOURCES = ["x = 40", "print('said')\nx + 2", "from IPython.display import HTML; HTML('<b>b</b>')"]
+
+
+def notebook(*sources: str) -> nbformat.NotebookNode:
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+
+
+async def main() -> None:
+    ran = await NotebookClient(notebook(*SOURCES), km=GatewayKernelManager()).async_execute()
+    assert ran.cells[1].outputs[0]["text"] == "said\n"
+    assert ran.cells[1].outputs[1]["data"]["text/plain"] == "42"
+    assert ran.cells[2].outputs[0]["data"]["text/html"] == "<b>b</b>"
+    failure = None
+    try:
+        await NotebookClient(notebook("1 / 0"), km=GatewayKernelManager()).async_execute()
+    except CellExecutionError as e:
+        failure = e.ename
+    assert failure == "ZeroDivisionError"
+
+
+asyncio.run(main())
