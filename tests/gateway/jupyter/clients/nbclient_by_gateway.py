@@ -19,18 +19,22 @@ websocket.create_connection = partial(websocket.create_connection, header=[token
 SOURCES = ["x = 40", "print('said')\nx + 2", "from IPython.display import HTML; HTML('<b>b</b>')"]
 
 
-def notebook(*sources: str) -> nbformat.NotebookNode:
-    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+async def run(*sources: str) -> nbformat.NotebookNode:
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    client = NotebookClient(
+        nbformat.v4.new_notebook(cells=cells), kernel_manager_class=GatewayKernelManager
+    )
+    return await client.async_execute()
 
 
 async def main() -> None:
-    ran = await NotebookClient(notebook(*SOURCES), km=GatewayKernelManager()).async_execute()
+    ran = await run(*SOURCES)
     assert ran.cells[1].outputs[0]["text"] == "said\n"
     assert ran.cells[1].outputs[1]["data"]["text/plain"] == "42"
     assert ran.cells[2].outputs[0]["data"]["text/html"] == "<b>b</b>"
     failure = None
     try:
-        await NotebookClient(notebook("1 / 0"), km=GatewayKernelManager()).async_execute()
+        await run("1 / 0")
     except CellExecutionError as e:
         failure = e.ename
     assert failure == "ZeroDivisionError"
