@@ -54,6 +54,8 @@ images_app = typer.Typer(
 app.add_typer(images_app, name="images")
 notebook_app = typer.Typer(help="Run notebook files in sessions.", no_args_is_help=True)
 app.add_typer(notebook_app, name="notebook")
+kernelspec_app = typer.Typer(help="Run Jupyter applications' kernels in sessions.", no_args_is_help=True)
+app.add_typer(kernelspec_app, name="kernelspec")
 
 
 @app.command()
@@ -561,6 +563,30 @@ def run_notebook(
             keep=keep,
         )
     )
+
+
+@kernelspec_app.callback()
+def kernelspec() -> None:
+    """Run the kernels of Jupyter applications in sessions."""
+
+
+@kernelspec_app.command("install")
+def install_kernelspec(
+    name: Annotated[str, typer.Option(help="What applications call it.")] = "interpreter",
+    environment: Annotated[str | None, typer.Option(help="Of its sessions.")] = None,
+    display_name: Annotated[str | None, typer.Option(help="What people see.")] = None,
+    user: Annotated[bool, typer.Option("--user", help="For this user.")] = False,
+    sys_prefix: Annotated[
+        bool, typer.Option("--sys-prefix", help="In this Python environment. [default]")
+    ] = False,
+    prefix: Annotated[str | None, typer.Option(help="In another environment.")] = None,
+) -> None:
+    """Write a kernelspec, by which JupyterLab, nbclient and others run kernels in sessions."""
+    from interpreter.cli.kernelspec import install as command
+
+    if user + sys_prefix + (prefix is not None) > 1:
+        raise typer.BadParameter("Only one of --user, --sys-prefix and --prefix can be given.")
+    raise typer.Exit(command(name, environment, display_name, user=user, prefix=prefix))
 
 
 @app.command()

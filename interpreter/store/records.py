@@ -90,3 +90,11 @@ class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True):
     last_used: datetime
     bytes: int | None = None
     """What its files took when it was last used; None where that is not known."""
+
+
+class Input(msgspec.Struct, frozen=True):
+    """What was asked of a kernel."""
+
+    execution_id: str
+    code: str
+    execution_count: int
