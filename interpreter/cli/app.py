@@ -539,24 +539,28 @@ def notebook() -> None:
 def run_notebook(
     file: Annotated[Path, typer.Argument(metavar="NOTEBOOK", help="The .ipynb file.")],
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write it.")] = None,
-    session: Joined = None,
     environment: Annotated[str | None, typer.Option(help="Of the new session.")] = None,
-    timeout: Timeout = None,
+    workspace: InWorkspace = None,
+    input: Inputs = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds each cell may run.")] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Say which outputs differ.")] = False,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Also after a failure.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Do not delete the session.")] = False,
 ) -> None:
-    """Run a notebook cell by cell in a new session, which is deleted, or in one that is there."""
+    """Run a notebook cell by cell in a new session, which is deleted afterwards."""
     from interpreter.cli.notebook import run as command
 
     raise typer.Exit(
         command(
             file,
             out,
-            joined=session,
             environment=environment,
+            workspace=workspace,
+            inputs=input,
             timeout=timeout,
             compare=compare,
             keep_going=keep_going,
+            keep=keep,
         )
     )
 

@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from interpreter import models
 from interpreter.client.call import Call, Nothing, session_path
+from interpreter.client.notebook import NotebookGiven, read_notebook
 from interpreter.errors import InvalidRequest
+from interpreter.models.embeds import Embed, EmbedCreate
 from interpreter.models.processes import ProcessesEnded, ProcessList
 
 DEFAULT = "default"
@@ -47,6 +50,9 @@ def create_session(
     workspace: str | None,
     workspace_read_only: bool,
     owner: str | None,
+    notebook: NotebookGiven | None,
+    keep_going: bool,
+    cell_timeout: float | None,
 ) -> Call[models.Session]:
     body = models.SessionCreate(
         name=name,
@@ -60,6 +66,9 @@ def create_session(
         owner=owner,
         on_idle=on_idle,
         wait=wait,
+        notebook=read_notebook(notebook),
+        keep_going=keep_going,
+        cell_timeout=cell_timeout,
     )
     return Call(
         method="POST", path="/v1/sessions", body=models.to_json(body), answer=models.Session, waits=True
@@ -140,6 +149,12 @@ def delete_session(session_id: str) -> Call[models.SessionDeleted]:
     return Call(method="DELETE", path=session_path(session_id), answer=models.SessionDeleted, waits=True)
 
 
+def delete_kernel(session_id: str) -> Call[None]:
+    """As a Jupyter client that is done with a kernel: the gateway's settings say what that does."""
+    path = f"/api/kernels/{quote(session_id, safe='')}"
+    return Call(method="DELETE", path=path, answer=Nothing, waits=True)
+
+
 def pause(session_id: str) -> Call[models.Session]:
     return _to_state(session_id, "pause")
 
@@ -177,6 +192,16 @@ def _to_kernel(session_id: str, do: str, context: str) -> Call[models.Session]:
         params={} if context == DEFAULT else {"context": context},
         answer=models.Session,
         waits=True,
+    )
+
+
+def embed(session_id: str, seconds: int) -> Call[Embed]:
+    return Call(
+        method="POST",
+        path=session_path(session_id, "embed"),
+        body=models.to_json(EmbedCreate(seconds=seconds)),
+        answer=Embed,
+        repeatable=True,
     )
 
 
