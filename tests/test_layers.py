@@ -24,7 +24,8 @@ BELOW: dict[str, set[str]] = {
     # What runs inside a sandbox shares the frame format with the rest and nothing else.
     "sandbox": {"link"},
     "client": BASE,
-    "cli": BASE | {"client", "gateway", "runtimes"},
+    "lab": {"client", "models", "errors"},
+    "cli": BASE | {"client", "gateway", "runtimes", "lab"},
 }
 OUTSIDE_OF_SANDBOX = {"interpreter", "ipykernel", "traitlets", "zmq"}
 

@@ -88,6 +88,7 @@ class Cells:
         *,
         silent: bool = False,
         expressions: Mapping[str, Any] | None = None,
+        notebook_cell: str | None = None,
     ) -> Cell:
         policy.check_code(self._config, request.code)
         timeout = policy.cell_timeout(self._config, self.limits, request.timeout)
@@ -96,6 +97,7 @@ class Cells:
             raise QueueFull(f"{len(self._queue)} cells are queued here, and no more may be.")
         cell = Cell(id, session_id, request, timeout, limit)
         cell.silent, cell.expressions = silent, expressions or {}
+        cell.notebook_cell = notebook_cell
         facts = request_facts(request)
         # Before it is sent: a gateway that comes after this one must not send it again.
         self.history.write_down(cell, facts)

@@ -100,6 +100,7 @@ class Executions:
         *,
         silent: bool,
         expressions: Mapping[str, Any],
+        notebook_cell: str | None,
         on_new: Callable[[str], None],
     ) -> Cell:
         """Runs a cell that came as a Jupyter message; `on_new` is told its id before the kernel is."""
@@ -110,7 +111,9 @@ class Executions:
         await session.come_awake()
         id = _new_id(session_id, None)
         on_new(id)
-        return session.submit_now(id, request, silent=silent, expressions=expressions)
+        return session.submit_now(
+            id, request, silent=silent, expressions=expressions, notebook_cell=notebook_cell
+        )
 
     def submit_now(self, session_id: str, request: ExecutionCreate, key: str | None) -> Cell | None:
         """The same at once; None when it takes waiting, or the cell was sent before."""

@@ -374,12 +374,20 @@ class LiveSession:
         *,
         silent: bool = False,
         expressions: Mapping[str, Any] | None = None,
+        notebook_cell: str | None = None,
     ) -> Cell:
         """Runs a cell in a session that is awake."""
         self._check_awake()
         context = self.context(request.context)
         self._check_executions()
-        cell = context.cells.submit(id, self.id, request, silent=silent, expressions=expressions)
+        cell = context.cells.submit(
+            id,
+            self.id,
+            request,
+            silent=silent,
+            expressions=expressions,
+            notebook_cell=notebook_cell,
+        )
         self._count(cell)
         return cell
 

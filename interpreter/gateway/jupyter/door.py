@@ -48,6 +48,15 @@ class ExecuteContent(Struct):
     allow_stdin: bool = False
 
 
+class ExecuteMetadata(Struct):
+    """What a client says of an execute_request besides."""
+
+    cell_id: Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")] = msgspec.field(
+        name="cellId", default=""
+    )
+    """The cell of a notebook that it is run from."""
+
+
 class InputContent(Struct):
     """The content of an input_reply."""
 
@@ -157,11 +166,13 @@ class Door:
 
     async def _execute(self, client: Client, request: Request) -> None:
         asked = Asked(msgspec.json.encode(request.header), client.session_id, client)
+        notebook_cell = _notebook_cell(request)
         id = ""
 
         def on_new(execution_id: str) -> None:
             nonlocal id
             id = execution_id
+            asked.header = _parent(request.header, id, notebook_cell)
             self._remember(self._cells, id, asked)
 
         try:
@@ -176,6 +187,7 @@ class Door:
                 ),
                 silent=content.silent,
                 expressions=content.user_expressions,
+                notebook_cell=notebook_cell,
                 on_new=on_new,
             )
         except (InterpreterError, msgspec.ValidationError) as e:
@@ -248,7 +260,7 @@ class Door:
             asked.over = asked.client is not None and not asked.client.behind
         if not to:
             return
-        outgoing = Outgoing(message, None if asked is None else asked.header)
+        outgoing = Outgoing(message, self._parent_of(message, asked, is_cell))
         recorded = is_cell and not message.type.startswith("comm_")
         for client in to:
             client.hear(outgoing, recorded=recorded)
@@ -266,7 +278,18 @@ class Door:
         """The parent header of what a cell showed."""
         if asked := self._cells.get(execution_id):
             return asked.header
-        return msgspec.json.encode(messages.header("execute_request", execution_id))
+        cell = self.session.history.get(execution_id)
+        header = messages.header("execute_request", execution_id)
+        return _parent(header, execution_id, None if cell is None else cell.notebook_cell)
+
+    def _parent_of(self, message: KernelMessage, asked: Asked | None, is_cell: bool) -> bytes | None:
+        """What is said in the place of the parent header that the kernel knows."""
+        if asked is not None or not is_cell:
+            return None if asked is None else asked.header
+        cell = self.session.history.get(message.parent_id)
+        if cell is None or cell.notebook_cell is None:
+            return None
+        return self.header_of(message.parent_id)  # a Jupyter client sent it to an earlier gateway
 
     def is_asked_by(self, client: Client, execution_id: str, *, input: bool = False) -> bool:
         """Whether a client is to get the reply to a cell, or its questions."""
@@ -279,3 +302,17 @@ class Door:
         message = KernelMessage("iopub", "status", "", {"execution_state": state}, {}, [])
         for client in list(self.clients):
             client.send(Outgoing(message))
+
+
+def _notebook_cell(request: Request) -> str | None:
+    try:
+        return msgspec.json.decode(request.metadata, type=ExecuteMetadata).cell_id or None
+    except msgspec.MsgspecError:
+        return None
+
+
+def _parent(header: dict[str, Any], execution_id: str, notebook_cell: str | None) -> bytes:
+    """A request's header with the names that it has here: a page that did not send it knows by them
+    which of its cells is meant."""
+    names = {"execution_id": execution_id} | ({"cell_id": notebook_cell} if notebook_cell else {})
+    return msgspec.json.encode(header | names)
