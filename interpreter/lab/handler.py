@@ -43,7 +43,7 @@ class LabHandler(APIHandler):
 
     def answer(self, value: Any, status: int = 200) -> None:
         self.set_status(status)
-        self.finish(b"" if status == 204 else msgspec.json.encode(value))
+        self.finish(None if status == 204 else msgspec.json.encode(value))
 
 
 class LabSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):

@@ -63,6 +63,8 @@ class Lab:
         found = re.search(r"(http://127\.0\.0\.1:\d+)(/lab/\S+)\?token=(\w+)", said)
         assert found is not None, said
         self.base, self.path, self.token = found.groups()
+        self.session = self.path.rpartition("/")[2].removesuffix(".ipynb")
+        """The name of the session, or its id if it has none."""
         self.url = f"{self.base}{self.path}?token={self.token}"
 
     def client(self, **headers: str) -> httpx.Client:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +26,16 @@ def opened(lab: Lab, path: str) -> ClientConnection:
     return connect(lab.base.replace("http", "ws", 1) + path, additional_headers=headers, proxy=None)
 
 
+@pytest.fixture(scope="module")
+def shown(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """JupyterLab on a new session, for tests that leave it as it is."""
+    lab = Lab(gateway, tmp_path_factory.mktemp("lab"))
+    yield lab
+    lab.interrupt()
+    with gateway.client() as http:
+        http.delete(f"/v1/sessions/{lab.session}")
+
+
 @pytest.fixture
 def other(http: httpx.Client) -> Any:
     """A session that is not shown."""
@@ -35,10 +46,10 @@ def other(http: httpx.Client) -> Any:
 
 
 def test_the_page_reaches_its_session_and_no_other(
-    labs: Labs, session: str, other: dict[str, Any], http: httpx.Client
+    shown: Lab, other: dict[str, Any], http: httpx.Client
 ) -> None:
+    lab, session = shown, shown.session
     http.put(f"/v1/sessions/{session}/files/sub/mine.txt", content=b"mine")
-    lab = labs.open(session)
     with lab.client() as page:
         [kernel] = page.get("/api/kernels").json()
         assert kernel["session"] == session
@@ -47,8 +58,11 @@ def test_the_page_reaches_its_session_and_no_other(
             assert page.get(f"/api/kernels/{id}").status_code == 404
             assert page.delete(f"/api/kernels/{id}").status_code == 404
             assert page.post(f"/api/kernels/{id}/restart").status_code == 404
-            with pytest.raises(InvalidStatus) as refused:
-                opened(lab, f"/api/kernels/{id}/channels")
+            with (
+                pytest.raises(InvalidStatus) as refused,
+                opened(lab, f"/api/kernels/{id}/channels"),
+            ):
+                pass
             assert refused.value.response.status_code == 404
         wanted = {"path": "else.ipynb", "type": "notebook", "kernel": {"id": other["id"]}}
         made = page.post("/api/sessions", json=wanted).json()
@@ -84,9 +98,9 @@ def test_the_page_reaches_its_session_and_no_other(
 
 
 def test_nothing_of_this_machine_and_no_token_is_in_any_answer(
-    labs: Labs, session: str, gateway: Gateway, other: dict[str, Any]
+    shown: Lab, gateway: Gateway, other: dict[str, Any]
 ) -> None:
-    lab = labs.open(session)
+    lab, session = shown, shown.session
     paths = ["/lab", "/api", "/api/status", "/api/me", "/api/kernels", "/api/sessions", "/api/contents"]
     paths += ["/api/kernelspecs", "/api/terminals", "/interpreter/recorded", "/api/nothing", "/tree"]
     paths += [
@@ -107,15 +121,23 @@ def test_nothing_of_this_machine_and_no_token_is_in_any_answer(
             assert session not in asked.text, path
             assert lab.token not in asked.text, path
         for path in ("/lab/api/build", "/lab/api/extensions", "/lab/api/plugins", "/nbconvert/html/x"):
-            assert page.get(path).status_code == 404, "nothing is built, installed or run here"
-            assert page.post(path).status_code in (404, 405)
+            answer = page.get(path)
+            assert "json" not in answer.headers["Content-Type"], "nothing is built or installed here"
+            assert page.post(path).status_code in (404, 405), path
         assert page.get("/api/kernelspecs").json()["kernelspecs"].keys() == {"python"}
-        evil = {"Authorization": f"token {lab.token}", "Origin": "http://evil.example"}
         kernel = page.get("/api/kernels").json()[0]["id"]
+        page.headers.pop("Authorization")
+        page.get(f"/lab?token={lab.token}")
+        cookies = "; ".join(f"{name}={value}" for name, value in page.cookies.items())
     url = lab.base.replace("http", "ws", 1) + f"/api/kernels/{kernel}/channels"
-    for headers in (evil, {}):
-        with pytest.raises(InvalidStatus) as refused:
-            connect(url, additional_headers=headers, proxy=None)
+    with connect(url, additional_headers={"Cookie": cookies, "Origin": lab.base}, proxy=None):
+        pass
+    for headers in ({"Cookie": cookies, "Origin": "http://evil.example"}, {}):
+        with (
+            pytest.raises(InvalidStatus) as refused,
+            connect(url, additional_headers=headers, proxy=None),
+        ):
+            pass
         assert refused.value.response.status_code == 403
 
 
@@ -151,14 +173,14 @@ def test_what_is_stored_is_stored_whole_and_comes_back(
         assert hashlib.sha256(got).digest() == hashlib.sha256(data).digest()
         part = page.get("/files/large%20file.bin", headers={"Range": "bytes=5-9"})
         assert (part.status_code, part.content) == (206, data[5:10])
-        shown = page.get("/files/large%20file.bin?download=1")
-        assert shown.headers["Content-Disposition"].startswith("attachment")
+        download = page.get("/files/large%20file.bin?download=1")
+        assert download.headers["Content-Disposition"].startswith("attachment")
         http.put(f"/v1/sessions/{session}/files/page.html", content=b"<script>1</script>")
         framed = page.get("/files/page.html")
         assert "sandbox allow-scripts" in framed.headers["Content-Security-Policy"]
 
         names = {entry["name"] for entry in page.get("/api/contents").json()["content"]}
-        assert names == {"large file.bin", "page.html", f"{session}.ipynb"}
+        assert names >= {"large file.bin", "page.html", f"{session}.ipynb"}
         document = page.get(f"/api/contents/{session}.ipynb").json()["content"]
         document["cells"].append({"cell_type": "code", "id": "big", "source": "1", "outputs": []})
         document["cells"][-1] |= {"execution_count": None, "metadata": {"trusted": True}}
@@ -174,8 +196,8 @@ def test_what_is_stored_is_stored_whole_and_comes_back(
 
 
 @pytest.mark.parametrize("v1", [True, False])
-async def test_messages_of_100_megabytes_pass_as_they_are(labs: Labs, session: str, v1: bool) -> None:
-    lab = labs.open(session)
+async def test_messages_of_100_megabytes_pass_as_they_are(shown: Lab, v1: bool) -> None:
+    lab = shown
     with lab.client() as page:
         kernel = page.get("/api/kernels").json()[0]["id"]
     place: Any = SimpleNamespace(url=lab.base, token=lab.token)
@@ -184,6 +206,6 @@ async def test_messages_of_100_megabytes_pass_as_they_are(labs: Labs, session: s
     wire.execute(
         f"from IPython.display import publish_display_data as p; p({{'text/plain': 'x' * {size}}})"
     )
-    shown = await wire.until(lambda m: m["type"] == "display_data")
-    assert shown["content"]["data"]["text/plain"] == "x" * size
+    message = await wire.until(lambda m: m["type"] == "display_data")
+    assert message["content"]["data"]["text/plain"] == "x" * size
     wire.socket.close()

@@ -1,0 +1,217 @@
+"""JupyterLab on a session as a person sees it, in a real browser."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.conftest import only
+from tests.lab.conftest import Lab, Labs
+
+pytestmark = only("embedded")
+expect.set_options(timeout=120_000)
+LINES = "".join(f"line {n}\n" for n in range(20))
+SLOWLY = """
+import os, time
+for n in range(20):
+    print("line", n, flush=True)
+    while n == 5 and not os.path.exists("go on"):
+        time.sleep(0.05)
+"""
+"""Prints twenty lines, and after the sixth waits until it is told to go on."""
+
+
+@contextmanager
+def opened(browser: Browser, lab: Lab) -> Iterator[Page]:
+    """The session's notebook in a page of its own; whatever goes wrong in it is a failure."""
+    page = browser.new_page(viewport={"width": 1300, "height": 900})
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("response", lambda r: problems.append(f"{r.status} {r.url}") if r.status >= 500 else None)
+    page.set_default_timeout(120_000)
+    page.goto(lab.url)
+    ready(page)
+    yield page
+    page.close()
+    assert problems == []
+
+
+def ready(page: Page) -> None:
+    """The notebook is there, and so is its kernel."""
+    expect(page.locator(".jp-Notebook .jp-CodeCell").first).to_be_visible()
+    expect(page.locator(".jp-Notebook-ExecutionIndicator, .jp-Toolbar-kernelName").first).to_be_visible()
+    page.wait_for_selector(".jp-Toolbar-kernelName:has-text('Interpreter')")
+
+
+def cells(page: Page) -> Locator:
+    return page.locator(".jp-Notebook .jp-CodeCell")
+
+
+def outputs(cell: Locator) -> Locator:
+    return cell.locator(".jp-OutputArea-output")
+
+
+def run(page: Page, code: str) -> Locator:
+    """Types a cell into the last one and runs it."""
+    editor = cells(page).last.locator(".cm-content")
+    editor.click()
+    page.keyboard.insert_text(code)
+    at = cells(page).count() - 1
+    page.keyboard.press("Shift+Enter")
+    return cells(page).nth(at)
+
+
+def until(holds: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+class Agent:
+    """Uses the session as a program does."""
+
+    def __init__(self, http: httpx.Client, session: str) -> None:
+        self.http = http
+        self.path = f"/v1/sessions/{session}"
+
+    def run(self, code: str, **more: Any) -> dict[str, Any]:
+        answer = self.http.post(f"{self.path}/executions", json={"code": code, **more})
+        assert answer.status_code in (200, 201, 202), answer.text
+        return dict(answer.json())
+
+    def history(self) -> list[dict[str, Any]]:
+        return list(self.http.get(f"{self.path}/executions").json()["executions"])
+
+    def let_go_on(self) -> None:
+        self.http.put(f"{self.path}/files/go%20on", content=b"")
+
+
+@pytest.fixture
+def agent(http: httpx.Client, session: str) -> Agent:
+    return Agent(http, session)
+
+
+def test_a_person_and_an_agent_work_in_one_notebook(
+    labs: Labs, session: str, agent: Agent, browser: Browser
+) -> None:
+    agent.run("x = 40\nprint('made by an agent')")
+    agent.run("import pandas as pd; pd.DataFrame({'column': [1, 2]})")
+    lab = labs.open(session)
+    with opened(browser, lab) as page:
+        expect(cells(page)).to_have_count(2)
+        expect(outputs(cells(page).first)).to_have_text(["made by an agent\n"])
+        expect(cells(page).nth(1).locator("table")).to_contain_text("column")
+        expect(cells(page).nth(1).locator(".jp-InputPrompt").first).to_have_text("[2]:")
+
+        # An agent's cell arrives as it happens, output by output.
+        running = agent.run("y = 1\n" + SLOWLY, wait=False)
+        expect(cells(page)).to_have_count(3)
+        expect(outputs(cells(page).nth(2))).to_contain_text("line 5")
+        expect(cells(page).nth(2).locator(".jp-InputPrompt").first).to_have_text("[*]:")
+        agent.let_go_on()
+        expect(outputs(cells(page).nth(2))).to_have_text([LINES])
+        expect(cells(page).nth(2).locator(".jp-InputPrompt").first).to_have_text("[3]:")
+        assert running["id"] in [one["id"] for one in agent.history()]
+
+        # What a person runs is in the agent's session, with its plot.
+        page.keyboard.press("Escape")
+        page.get_by_title("Insert a cell below (B)").first.click()
+        mine = run(page, "import matplotlib.pyplot as plt; plt.plot([x, x + 2]); plt.show()")
+        expect(mine.locator(".jp-OutputArea-output img")).to_be_visible()
+        mine = run(page, "open('made here.txt', 'w').write('yes')\nx + 2")
+        expect(mine.locator(".jp-OutputArea-executeResult")).to_contain_text("42")
+        assert agent.history()[-1]["text"] == "42"
+        page.get_by_title("Refresh the file browser.").click()
+        expect(page.locator(".jp-DirListing-item", has_text="made here.txt")).to_be_visible()
+
+        # Outputs that come in pieces, take back what they said, or fail.
+        agent.run(
+            "from IPython.display import display, clear_output\n"
+            "print('gone'); clear_output(); h = display('first', display_id=True)\n"
+            "import sys; print('err', file=sys.stderr); h.update('second')\n1 / 0"
+        )
+        failed = cells(page).nth(5)
+        expect(failed).to_contain_text("ZeroDivisionError")
+        expect(failed).to_contain_text("'second'")
+        expect(failed).not_to_contain_text("gone")
+        expect(failed).not_to_contain_text("'first'")
+        expect(cells(page)).to_have_count(7), "the last is the empty one to type in"
+
+        # A cell of an agent is deleted, the notebook saved; it does not come back, the rest does.
+        cells(page).first.locator(".jp-InputPrompt").first.click()
+        page.keyboard.press("d")
+        page.keyboard.press("d")
+        expect(cells(page)).to_have_count(6)
+        page.keyboard.press("Control+s")
+        saved = f"{agent.path}/files/{session}.ipynb"
+        until(lambda: agent.http.get(saved).status_code == 200)
+        page.reload()
+        ready(page)
+        expect(cells(page)).to_have_count(6)
+        expect(page.locator(".jp-Notebook")).not_to_contain_text("made by an agent")
+        expect(cells(page).nth(2).locator("img")).to_be_visible()
+        expect(outputs(cells(page).nth(1))).to_have_text([LINES])
+
+
+@pytest.mark.parametrize("who", ["person", "agent"])
+def test_twenty_lines_with_a_reload_in_between_are_twenty(
+    labs: Labs, session: str, agent: Agent, browser: Browser, who: str
+) -> None:
+    lab = labs.open(session)
+    with opened(browser, lab) as page:
+        if who == "person":
+            run(page, SLOWLY)
+        else:
+            agent.run(SLOWLY, wait=False)
+        printing = page.locator(".jp-CodeCell", has_text="os.path.exists")
+        expect(outputs(printing)).to_contain_text("line 5")
+        page.reload()
+        ready(page)
+        expect(printing).to_have_count(1)
+        expect(outputs(printing)).to_contain_text("line 5")
+        expect(printing.locator(".jp-InputPrompt").first).to_have_text("[*]:")
+        agent.let_go_on()
+        expect(outputs(printing)).to_have_text([LINES])
+        expect(printing.locator(".jp-InputPrompt").first).to_have_text("[1]:")
+        page.reload()
+        ready(page)
+        expect(printing).to_have_count(1)
+        expect(outputs(printing)).to_have_text([LINES])
+
+
+def test_what_runs_while_no_page_is_open_is_there_when_one_is(
+    labs: Labs, session: str, agent: Agent, browser: Browser
+) -> None:
+    lab = labs.open(session)
+    with opened(browser, lab) as page:
+        printing = run(page, SLOWLY)
+        expect(outputs(printing)).to_contain_text("line 5")
+    agent.let_go_on()
+    until(lambda: agent.history()[-1]["status"] == "ok")
+    agent.run("print('later')")
+    with opened(browser, lab) as page:
+        expect(cells(page)).to_have_count(2)
+        expect(outputs(cells(page).first)).to_have_text([LINES])
+        expect(outputs(cells(page).nth(1))).to_have_text(["later\n"])
+
+
+def test_a_terminal_is_one_of_the_session(
+    labs: Labs, session: str, agent: Agent, browser: Browser
+) -> None:
+    agent.run("open('from a cell.txt', 'w').write('seen')")
+    with opened(browser, labs.open(session)) as page:
+        page.get_by_title("New Launcher").first.click()
+        page.locator(".jp-LauncherCard", has_text="Terminal").click()
+        page.locator(".jp-Terminal .xterm-screen").click()
+        page.keyboard.type("cat 'from a cell.txt' > typed.txt; echo done >> typed.txt\n")
+        typed = f"{agent.path}/files/typed.txt"
+        until(lambda: agent.http.get(typed).text == "seendone\n")
+        [terminal] = agent.http.get(f"{agent.path}/terminals").json()["terminals"]
+        assert terminal["name"] == "1"
