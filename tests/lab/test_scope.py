@@ -196,16 +196,18 @@ def test_what_is_stored_is_stored_whole_and_comes_back(
 
 
 @pytest.mark.parametrize("v1", [True, False])
-async def test_messages_of_100_megabytes_pass_as_they_are(shown: Lab, v1: bool) -> None:
+async def test_outputs_of_100_megabytes_pass_in_both_framings(shown: Lab, v1: bool) -> None:
     lab = shown
     with lab.client() as page:
         kernel = page.get("/api/kernels").json()[0]["id"]
     place: Any = SimpleNamespace(url=lab.base, token=lab.token)
     wire = await Wire.open(place, kernel, v1=v1)
-    size = 100 * 1024 * 1024
-    wire.execute(
-        f"from IPython.display import publish_display_data as p; p({{'text/plain': 'x' * {size}}})"
+    mega = 1024 * 1024
+    shown_at_once = (
+        f"from IPython.display import display; display({{'text/plain': 'x' * {30 * mega}}}, raw=True)"
     )
+    msg_id = wire.execute(f"for i in range(100): print('y' * ({mega} - 1))\n{shown_at_once}")
     message = await wire.until(lambda m: m["type"] == "display_data")
-    assert message["content"]["data"]["text/plain"] == "x" * size
+    assert message["content"]["data"]["text/plain"] == "x" * (30 * mega)
+    assert wire.text(msg_id) == ("y" * (mega - 1) + "\n") * 100
     wire.socket.close()
