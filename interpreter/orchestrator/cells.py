@@ -416,7 +416,8 @@ class Cells:
         found: Found | None,
     ) -> None:
         """One that ended by the kernel's reply is answered at once: what is not stored of it the kernel
-        says again. Any other end is only known here, and is stored first."""
+        says again, and what was measured is written down. Any other end is only known here, and is
+        stored first."""
         cell.finish(status, reason)
         cell.recording = None
         if found is not None:
@@ -424,13 +425,17 @@ class Cells:
         execution = cell.model()
         encoded = to_json(execution)
         if by_reply:
+            self.history.write_down_ending(cell)
             cell.tell(encoded)
         if cell.files:
             facts = {"files": cell.files, "left_out": cell.files_left_out}
             self.events.append(EventType.files, cell.id, facts)
         data = b'{"execution_id":"%b","execution":%b}' % (cell.id.encode(), encoded)
         self.events.append_encoded(EventType.done, cell.id, data)
-        self.history.save(cell, execution, encoded)
+        if by_reply:
+            self.history.save_ended(cell, execution, encoded)
+        else:
+            self.history.save(cell, execution, encoded)
         self.history.finished(cell)
         if not by_reply:
             assert cell.saved is not None

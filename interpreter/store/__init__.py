@@ -8,6 +8,7 @@ await store.close()
 """
 
 from interpreter.errors import StoreDamaged, StoreUnavailable
+from interpreter.store.journal import Ending
 from interpreter.store.records import EventRow, SessionRecord, WorkspaceRecord
 from interpreter.store.repair import Report, repair
 from interpreter.store.statements import (
@@ -21,6 +22,7 @@ from interpreter.store.statements import (
 from interpreter.store.store import Store
 
 __all__ = [
+    "Ending",
     "EventRow",
     "Report",
     "SessionRecord",
