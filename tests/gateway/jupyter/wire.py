@@ -42,7 +42,14 @@ class Wire:
         assert socket.selected_subprotocol == (V1 if v1 else None)
         return cls(socket, session_id, v1)
 
-    def ask(self, type: str, content: dict[str, Any], channel: str = "shell", buffers: Any = ()) -> str:
+    def ask(
+        self,
+        type: str,
+        content: dict[str, Any],
+        channel: str = "shell",
+        buffers: Any = (),
+        metadata: dict[str, Any] | None = None,
+    ) -> str:
         header = {
             "msg_id": uuid.uuid4().hex,
             "msg_type": type,
@@ -54,7 +61,7 @@ class Wire:
         if self.v1:
             parts = [
                 channel.encode(),
-                *(json.dumps(p).encode() for p in (header, {}, {}, content)),
+                *(json.dumps(p).encode() for p in (header, {}, metadata or {}, content)),
                 *buffers,
             ]
             offsets = [8 * (len(parts) + 2)]
@@ -63,8 +70,8 @@ class Wire:
             frame = struct.pack(f"<{len(offsets) + 1}Q", len(offsets), *offsets) + b"".join(parts)
             self.socket.write_message(frame, binary=True)
         else:
-            message = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
-            text = json.dumps({**message, "channel": channel, "buffers": []}).encode()
+            said = {"header": header, "parent_header": {}, "metadata": metadata or {}}
+            text = json.dumps({**said, "content": content, "channel": channel, "buffers": []}).encode()
             if not buffers:
                 self.socket.write_message(text)
             else:
