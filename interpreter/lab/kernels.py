@@ -6,11 +6,12 @@ Whatever a page opens, a notebook, a console or a file, it gets this kernel. Clo
 
 from __future__ import annotations
 
+import msgspec
 from tornado.web import HTTPError
 
 from interpreter.lab.documents import DocumentWanted, Model
 from interpreter.lab.handler import LabHandler, LabSocket, allowed
-from interpreter.lab.session import LabSession, quoted
+from interpreter.lab.session import LabSession, check, quoted
 
 
 async def kernel_model(lab: LabSession) -> Model:
@@ -25,7 +26,10 @@ async def joined(lab: LabSession) -> Model:
 async def there(lab: LabSession) -> list[Model]:
     """The kernel, if the session has one now."""
     response = await lab.ask("GET", lab.kernel())
-    return [] if response.status_code == 404 else [await kernel_model(lab)]
+    if response.status_code == 404:
+        return []
+    check(response.status_code, response.content)
+    return [msgspec.json.decode(response.content, type=Model)]
 
 
 class Kernels(LabHandler):

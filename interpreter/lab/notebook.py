@@ -74,9 +74,9 @@ def _is_blank(cell: Cell) -> bool:
 
 
 def with_facts(notebook: Notebook, **facts: Any) -> Notebook:
-    """The notebook with more of what the page needs to know."""
-    metadata = _facts(notebook, "metadata")
-    return {**notebook, "metadata": {**metadata, OURS: {**_facts(metadata, OURS), **facts}}}
+    """The notebook with what its page needs to know, and nothing else that may be in that place."""
+    ours = {"deleted": _deleted(notebook), **facts}
+    return {**notebook, "metadata": {**_facts(notebook, "metadata"), OURS: ours}}
 
 
 def without_trust(notebook: Notebook) -> Notebook:

@@ -223,6 +223,31 @@ def test_a_killed_gateway_loses_and_doubles_nothing(
     lab.interrupt()
 
 
+def test_scripts_of_a_sandbox_do_not_run_in_the_page(
+    labs: Labs, session: str, agent: Agent, browser: Browser
+) -> None:
+    hostile = """
+from IPython.display import HTML, Javascript, display
+bad = "window.parent.reached = 1"
+html = f"<b>shown</b><script>{bad}</script><img src=x onerror='{bad}'>"
+display(HTML(html), Javascript(bad))
+import json
+cell = {"cell_type": "code", "id": "bad", "source": "written by hand", "execution_count": 1}
+cell["metadata"] = {"trusted": True}
+cell["outputs"] = [{"output_type": "display_data", "data": {"text/html": html}, "metadata": {}}]
+notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+json.dump(notebook, open(NAME, "w"))
+"""
+    agent.run(hostile.replace("NAME", repr(f"{session}.ipynb")))
+    with opened(browser, labs.open(session)) as page:
+        expect(page.locator(".jp-Notebook b", has_text="shown")).to_have_count(2)
+        agent.run(hostile.replace("NAME", "'another.ipynb'"))
+        expect(page.locator(".jp-Notebook b", has_text="shown")).to_have_count(3)
+        agent.run("print('the last')")
+        expect(outputs(cells(page).last)).to_have_text(["the last\n"])
+        assert page.evaluate("window.reached") is None
+
+
 def test_a_terminal_is_one_of_the_session(
     labs: Labs, session: str, agent: Agent, browser: Browser
 ) -> None:

@@ -90,7 +90,9 @@ def test_whatever_a_sandbox_wrote_into_the_file_is_borne() -> None:
         assert "x-1" in [cell.get("id") for cell in merge(bad, [ran("x-1")])["cells"]]
         assert without_trust(bad)["cells"] is not None
     odd = notebook(code("a", metadata="no"), interpreter={"deleted": "all"})
-    assert ids(merge(odd, [ran("x-1", "out", "a")])) == ["a"]
+    merged = with_facts(merge(odd, [ran("x-1", "out", "a")]), settled="x-1")
+    assert ids(merged) == ["a"]
+    assert merged["metadata"] == {"interpreter": {"deleted": [], "settled": "x-1"}}
 
 
 def test_nobody_is_believed_to_trust_outputs() -> None:

@@ -1,4 +1,4 @@
-"""JupyterLab shows one session, and its page reaches nothing else: no other session, no token, no machine."""
+"""JupyterLab shows one session, and its page reaches nothing else."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_page_reaches_its_session_and_no_other(
         assert page.delete("/api/contents/").status_code == 400, "the workspace itself stays"
 
 
-def test_nothing_of_this_machine_and_no_token_is_in_any_answer(
+def test_no_token_and_no_other_session_is_in_any_answer(
     shown: Lab, gateway: Gateway, other: dict[str, Any]
 ) -> None:
     lab, session = shown, shown.session

@@ -221,10 +221,17 @@
 
     /** Puts in what was run while this page was not connected. */
     async _catchUp() {
-      const { cells, settled } = await this._recorded(this._settled);
+      let news;
+      try {
+        news = await this._recorded(this._settled);
+      } catch (error) {
+        console.warn(error); // it is asked again with the next connection
+        return;
+      }
       if (this._panel.isDisposed) {
         return;
       }
+      const { cells, settled } = news;
       this._settled = settled;
       const last = new Map(cells.map(cell => [cell.id, cell]));
       for (const recorded of last.values()) {
