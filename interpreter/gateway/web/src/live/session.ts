@@ -9,7 +9,7 @@ import { batch, signal } from "@preact/signals";
 import { ApiError, call, get, headers, post, sessionUrl } from "../api";
 import type { Execution, ExecutionPage, Session, StreamEvent } from "../types";
 import { LiveCell } from "./cell";
-import type { FromWorker, ToWorker } from "./follow.worker";
+import type { FromWorker, ToWorker } from "./follower";
 
 const PAGE = 20;
 const MOST_CELLS = 400;
