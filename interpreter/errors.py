@@ -85,6 +85,14 @@ class ForbiddenHost(InterpreterError):
     hint = "Use the address the gateway printed when it started."
 
 
+class Forbidden(InterpreterError):
+    """A token that is good for something else, or a page elsewhere that uses somebody's login."""
+
+    code = "forbidden"
+    status = 403
+    hint = "Use the gateway's own token, or its own page."
+
+
 class FileRefused(InterpreterError):
     """A file that the gateway's user may not read or change."""
 

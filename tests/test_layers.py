@@ -30,7 +30,8 @@ OUTSIDE_OF_SANDBOX = {"interpreter", "ipykernel", "traitlets", "zmq"}
 
 
 def modules() -> list[Path]:
-    return sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE)
+    found = (path for path in PACKAGE.rglob("*.py") if "node_modules" not in path.parts)
+    return sorted(path for path in found if path.parent != PACKAGE)
 
 
 def imports(path: Path) -> set[str]:

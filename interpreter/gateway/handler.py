@@ -74,6 +74,8 @@ class ApiHandler(RequestHandler):
         self.set_header("Content-Type", JSON)
         self.set_header("Cache-Control", "no-store")
         self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.set_header("Referrer-Policy", "no-referrer")
         self.clear_header("Server")
 
     def compute_etag(self) -> None:
@@ -88,7 +90,7 @@ class ApiHandler(RequestHandler):
         request = self.request
         self.gateway.guard.check_host(request)
         if not self._is_public():
-            self.gateway.guard.check_token(request)
+            self.gateway.guard.check_token(request, self._outputs_of())
         length = request.headers.get("Content-Length", "0")
         if not length.isdecimal():
             raise InvalidRequest("Content-Length is not a number.")
@@ -104,6 +106,11 @@ class ApiHandler(RequestHandler):
         """Whether no token is needed to do this, or to be told that it cannot be done here."""
         asked = [self.operation] if self.operation else list(self.operations.values())
         return bool(asked) and all(operation.public for operation in asked)
+
+    def _outputs_of(self) -> str | None:
+        """The session that a token for its outputs would have to be for; None where none will do."""
+        wanted = self.operation is not None and self.operation.embeddable
+        return self.path_kwargs["session_id"] if wanted else None
 
     async def _begin_receiving(self, receive: Callable[[ApiHandler], Awaitable[Receiver]]) -> None:
         try:

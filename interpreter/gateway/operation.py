@@ -61,6 +61,8 @@ class Operation:
     errors: tuple[type[InterpreterError], ...] = ()
     public: bool = False
     """Whether it needs no token."""
+    embeddable: bool = False
+    """Whether a token for one session's outputs is enough; the path has a `session_id` then."""
 
     @property
     def name(self) -> str:

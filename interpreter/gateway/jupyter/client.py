@@ -11,7 +11,6 @@ import contextlib
 import secrets
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import msgspec
 import structlog
@@ -19,6 +18,7 @@ from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from interpreter.errors import ForbiddenHost, InterpreterError
+from interpreter.gateway.auth import is_own_origin
 from interpreter.gateway.handler import JSON
 from interpreter.gateway.jupyter import framing
 from interpreter.gateway.jupyter.answers import error_answer
@@ -76,7 +76,7 @@ class Client(WebSocketHandler):
 
     def check_origin(self, origin: str) -> bool:
         """Only pages of this very host may; what is no page says no origin."""
-        return urlsplit(origin).netloc.lower() == self.request.headers.get("Host", "").lower()
+        return is_own_origin(self.request, origin)
 
     def select_subprotocol(self, subprotocols: list[str]) -> str | None:
         return framing.V1 if framing.V1 in subprotocols else None

@@ -6,7 +6,7 @@
 // that any part of the stream can come again and changes nothing.
 
 import { batch, signal } from "@preact/signals";
-import { ApiError, call, get, headers, post, sessionUrl } from "../api";
+import { ApiError, call, get, headers, post, problem, sessionUrl } from "../api";
 import type { Execution, ExecutionPage, Session, StreamEvent } from "../types";
 import { LiveCell } from "./cell";
 import type { FromWorker, ToWorker } from "./follower";
@@ -265,7 +265,7 @@ export class LiveSession {
           headers: { ...headers, "Content-Type": "application/json", "Idempotency-Key": key },
           body,
         });
-        if (!answer.ok) throw await (await import("../api")).problem(answer);
+        if (!answer.ok) throw await problem(answer);
         const execution: Execution = await answer.json();
         const cell = this.byId.get(execution.id) ?? this.append({ ...execution, status: "queued" }, 0, true);
         if (!cell.known) cell.identify(execution);

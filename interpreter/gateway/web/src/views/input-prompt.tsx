@@ -27,7 +27,11 @@ export function InputPrompt({ cell, live }: { cell: LiveCell; live: LiveSession 
     <form class="input-prompt" onSubmit={submit} key={asked.seq}>
       <label>
         <span class="prompt">{asked.prompt || "Input"}</span>
-        <input ref={field} type={asked.password ? "password" : "text"} autocomplete="off" spellcheck={false} />
+        {asked.password ? (
+          <input ref={field} type="password" autocomplete="off" />
+        ) : (
+          <input ref={field} type="text" autocomplete="off" spellcheck={false} />
+        )}
       </label>
       <button>Send</button>
     </form>

@@ -176,7 +176,7 @@ function Actions({ live }: { live: LiveSession }) {
             icon: "again",
             text: "Run all again",
             off: asleep,
-            act: () => void restart().then((done) => done && attempt(() => runAll(live))),
+            act: () => void restart().then((done) => (done ? attempt(() => runAll(live)) : undefined)),
           },
           { icon: "download", text: "Download as .ipynb", href: `${live.url}/notebook` },
           { icon: "lab", text: "Open in JupyterLab", act: () => setLab(true) },
