@@ -26,8 +26,10 @@ export function markdown(text: string): string {
 
 export function formula(text: string): string {
   const inner = text.trim();
-  const bare = /^\$\$([\s\S]*)\$\$$/.exec(inner) ?? /^\\\[([\s\S]*)\\\]$/.exec(inner) ?? /^\$([^$]*)\$$/.exec(inner);
-  if (bare) return mathml(bare[1]!, true);
+  const block = /^\$\$([\s\S]*)\$\$$/.exec(inner) ?? /^\\\[([\s\S]*)\\\]$/.exec(inner);
+  if (block) return mathml(block[1]!, true);
+  const line = /^\$([^$]*)\$$/.exec(inner);
+  if (line) return mathml(`\\displaystyle ${line[1]!}`, false);
   return inner.includes("$") ? markdown(inner) : mathml(inner, true);
 }
 
