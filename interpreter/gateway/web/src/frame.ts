@@ -10,6 +10,7 @@ interface Content {
 }
 
 const root = document.getElementById("app")!;
+document.documentElement.dataset["theme"] = location.hash === "#dark" ? "dark" : "light";
 let last: Content | null = null;
 
 addEventListener("message", (event: MessageEvent<Content>) => {

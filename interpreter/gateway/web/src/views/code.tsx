@@ -7,9 +7,8 @@ const LONG = 24;
 
 export function Code({ text }: { text: string }) {
   const [open, setOpen] = useState(false);
-  const [, loaded] = useState(0);
   useEffect(() => {
-    if (!editor.ready) void editor.load().then(() => loaded(1), () => {});
+    editor.load().catch(() => {});
   }, []);
   const lines = text.split("\n");
   const shown = open || lines.length <= LONG + 4 ? text : lines.slice(0, LONG).join("\n");

@@ -91,6 +91,8 @@ function Inner({ mime, value, title, height, onHeight }: InnerProps) {
   const ready = useRef(false);
   const content = useRef<ToFrame>(null!);
   content.current = { mime, value, dark: isDark.value };
+  // The frame knows its colours from the start, and is not loaded again when they change.
+  const [address] = useState(`/frame#${isDark.peek() ? "dark" : "light"}`);
 
   useEffect(() => {
     let told = 0;
@@ -119,7 +121,7 @@ function Inner({ mime, value, title, height, onHeight }: InnerProps) {
     <iframe
       ref={frame}
       title={title}
-      src="/frame"
+      src={address}
       sandbox="allow-scripts"
       referrerpolicy="no-referrer"
       style={{ height: `${height}px` }}

@@ -11,6 +11,7 @@ import { Text } from "./text";
 
 const MOST = 256 * 1024;
 const MOST_ROWS = 200;
+const NUMBER = /^-?[\d.,eE+-]+%?$/;
 const PICTURE = /^image\/(png|jpeg|gif|webp|svg\+xml|bmp)$/;
 
 export function Preview({ live, entry, onClose }: { live: LiveSession; entry: FileEntry; onClose: () => void }) {
@@ -91,7 +92,7 @@ function Table({ text, separator, whole }: { text: string; separator: string; wh
         <thead>
           <tr>
             {head.slice(0, 100).map((cell, at) => (
-              <th key={at} scope="col">
+              <th key={at} scope="col" data-number={NUMBER.test(body[0]?.[at] ?? "") || undefined}>
                 {cell}
               </th>
             ))}
@@ -101,7 +102,7 @@ function Table({ text, separator, whole }: { text: string; separator: string; wh
           {body.slice(0, MOST_ROWS).map((row, at) => (
             <tr key={at}>
               {row.slice(0, 100).map((cell, column) => (
-                <td key={column} data-number={/^-?[\d.,eE+-]+%?$/.test(cell) || undefined}>
+                <td key={column} data-number={NUMBER.test(cell) || undefined}>
                   {cell.slice(0, 300)}
                 </td>
               ))}
