@@ -189,6 +189,14 @@ class WrongState(InterpreterError):
     hint = "Read the session or execution to see its state."
 
 
+class KernelBusy(InterpreterError):
+    """A kernel does something else, and is asked what it would have to answer at once."""
+
+    code = "kernel_busy"
+    status = 409
+    hint = "Ask again when the cell that runs has ended."
+
+
 class InputNotExpected(WrongState):
     """An answer came for an execution that is not waiting for input."""
 

@@ -33,7 +33,7 @@ def run(
     cells = [cell for cell in notebook["cells"] if cell.get("cell_type") == "code"]
     before = [comparable(cell.get("outputs", [])) for cell in cells]
     ended = Exit.ok
-    with Client() as client:
+    with Client(by="cli") as client:
         session = open_session(client, joined, None, environment)
         try:
             for number, cell in enumerate(cells, 1):

@@ -36,9 +36,10 @@ class AsyncClient:
         *,
         timeout: float = 60.0,
         reconnect: float = 30.0,
+        by: str = "sdk",
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._carrier = AsyncCarrier(Wire(locate(url, token), timeout), reconnect, transport)
+        self._carrier = AsyncCarrier(Wire(locate(url, token), timeout, by), reconnect, transport)
 
     @property
     def datasets(self) -> AsyncDatasets:

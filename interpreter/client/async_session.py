@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from interpreter import models
 from interpreter.client import command_requests, input_requests, requests
@@ -27,6 +28,7 @@ from interpreter.errors import (
 from interpreter.models import OnIdle
 from interpreter.models.commands import Terminal as TerminalInfo
 from interpreter.models.descriptions import Description
+from interpreter.models.embeds import Embed
 from interpreter.models.processes import Process, ProcessesEnded
 
 if TYPE_CHECKING:
@@ -111,6 +113,12 @@ class AsyncSession(AsyncCells):
 
     async def describe(self, path: str) -> Description:
         return await self._carrier.send(input_requests.describe(self.id, path))
+
+    async def embed(self, seconds: int = 3600) -> Embed:
+        """A token that lets a page elsewhere show this session's outputs, and do nothing else; and the
+        address of a page to put into a frame there."""
+        made = await self._carrier.send(requests.embed(self.id, seconds))
+        return replace(made, url=self._carrier.wire.place.url + made.url)
 
     async def processes(self) -> list[Process]:
         return (await self._carrier.send(requests.processes(self.id))).processes

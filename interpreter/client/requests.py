@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 from interpreter import models
 from interpreter.client.call import Call, Nothing, session_path
 from interpreter.errors import InvalidRequest
+from interpreter.models.embeds import Embed, EmbedCreate
 from interpreter.models.processes import ProcessesEnded, ProcessList
 
 DEFAULT = "default"
@@ -177,6 +178,16 @@ def _to_kernel(session_id: str, do: str, context: str) -> Call[models.Session]:
         params={} if context == DEFAULT else {"context": context},
         answer=models.Session,
         waits=True,
+    )
+
+
+def embed(session_id: str, seconds: int) -> Call[Embed]:
+    return Call(
+        method="POST",
+        path=session_path(session_id, "embed"),
+        body=models.to_json(EmbedCreate(seconds=seconds)),
+        answer=Embed,
+        repeatable=True,
     )
 
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from interpreter import models
 from interpreter.client import command_requests, input_requests, requests
@@ -26,6 +27,7 @@ from interpreter.errors import (
 from interpreter.models import OnIdle
 from interpreter.models.commands import Terminal as TerminalInfo
 from interpreter.models.descriptions import Description
+from interpreter.models.embeds import Embed
 from interpreter.models.processes import Process, ProcessesEnded
 
 if TYPE_CHECKING:
@@ -99,6 +101,12 @@ class Session(Cells):
     def describe(self, path: str) -> Description:
         """The table in a file of the workspace, or below `/data/input`: columns, types, a sample."""
         return self._carrier.send(input_requests.describe(self.id, path))
+
+    def embed(self, seconds: int = 3600) -> Embed:
+        """A token that lets a page elsewhere show this session's outputs, and do nothing else; and the
+        address of a page to put into a frame there."""
+        made = self._carrier.send(requests.embed(self.id, seconds))
+        return replace(made, url=self._carrier.wire.place.url + made.url)
 
     def processes(self) -> list[Process]:
         """What runs in the session, each with the id of the execution that started it."""

@@ -25,7 +25,8 @@ from interpreter.models import OnIdle, SessionState
 
 class Client:
     """A gateway. `timeout` bounds ordinary answers, never the wait for a cell; `reconnect` is for
-    how many seconds a gateway that goes away is waited for before that is an error."""
+    how many seconds a gateway that goes away is waited for before that is an error; `by` is who runs
+    cells and commands, for others to see."""
 
     def __init__(
         self,
@@ -34,9 +35,10 @@ class Client:
         *,
         timeout: float = 60.0,
         reconnect: float = 30.0,
+        by: str = "sdk",
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._carrier = Carrier(Wire(locate(url, token), timeout), reconnect, transport)
+        self._carrier = Carrier(Wire(locate(url, token), timeout, by), reconnect, transport)
 
     @property
     def datasets(self) -> Datasets:

@@ -82,13 +82,14 @@ class Guard:
         scheme, _, given = authorization.partition(" ")
         return scheme in ("Bearer", "bearer", "token") and self.is_token(given)
 
-    def check_token(self, request: HTTPServerRequest, outputs_of: str | None = None) -> None:
-        """`outputs_of` is the session whose outputs are asked for, if it is only that."""
+    def check_token(self, request: HTTPServerRequest, outputs_of: str | None = None) -> bool:
+        """`outputs_of` is the session whose outputs are asked for, if it is only that. Returns whether
+        the token is good for no more."""
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         given = given.strip() if scheme.lower() in ("bearer", "token") else ""
         if given and not self.is_token(given) and self.embeds.claims(given):
             self._check_embed(given, outputs_of)
-            return
+            return True
         if not given:
             given = (request.query_arguments.get("token") or [b""])[0].decode("latin-1").strip()
         if given:
@@ -98,6 +99,7 @@ class Guard:
             _check_origin(request)
         else:
             raise Unauthorized("This needs a token.")
+        return False
 
     def is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)

@@ -63,6 +63,8 @@ class ApiHandler(RequestHandler):
         """Called when the client goes away before its answer is complete."""
         self.receiver: Receiver | None = None
         """Takes the body as it arrives, if the operation wants that."""
+        self.embedded = False
+        """Whether whoever asks may see a session's outputs and nothing else."""
         self.error_headers: dict[str, str] = {}
         """Sent along if the answer is an error."""
         self._body = bytearray()
@@ -90,7 +92,7 @@ class ApiHandler(RequestHandler):
         request = self.request
         self.gateway.guard.check_host(request)
         if not self._is_public():
-            self.gateway.guard.check_token(request, self._outputs_of())
+            self.embedded = self.gateway.guard.check_token(request, self._outputs_of())
         length = request.headers.get("Content-Length", "0")
         if not length.isdecimal():
             raise InvalidRequest("Content-Length is not a number.")

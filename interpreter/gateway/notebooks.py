@@ -64,6 +64,7 @@ OPERATIONS = [
         "/v1/sessions/{session_id}/notebook",
         "The cells of a session and their outputs as a notebook",
         read_notebook,
+        embeddable=True,
         query=Of,
         answers={200: Notebook},
         errors=(SessionNotFound,),

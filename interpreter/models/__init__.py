@@ -24,6 +24,7 @@ from interpreter.models.executions import (
     ExecutionUsage,
     FileChange,
     InputReply,
+    InputRequest,
     Truncated,
 )
 from interpreter.models.limits import Limits, LimitsRequest, OnIdle, Remaining, Usage
@@ -31,6 +32,7 @@ from interpreter.models.sessions import (
     Context,
     ContextCreate,
     ContextList,
+    Running,
     Session,
     SessionCreate,
     SessionDeleted,
@@ -68,6 +70,7 @@ __all__ = [
     "GatewayStatus",
     "Health",
     "InputReply",
+    "InputRequest",
     "Label",
     "Limits",
     "LimitsRequest",
@@ -76,6 +79,7 @@ __all__ = [
     "Output",
     "PoolStatus",
     "Remaining",
+    "Running",
     "Session",
     "SessionCreate",
     "SessionDeleted",

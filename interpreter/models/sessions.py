@@ -86,6 +86,16 @@ class ContextList(Struct, frozen=True, kw_only=True):
     contexts: list[Context]
 
 
+class Running(Struct, frozen=True, kw_only=True):
+    """What runs in a session at the moment."""
+
+    execution_id: str
+    line: str
+    """The first line of it that is not empty; at most 200 characters."""
+    by: str | None = None
+    started_at: datetime | None = None
+
+
 class Session(Struct, frozen=True, kw_only=True):
     """A sandbox with live kernels, its history and its files."""
 
@@ -117,6 +127,8 @@ class Session(Struct, frozen=True, kw_only=True):
     on_idle: OnIdle = "pause"
     remaining: Remaining
     contexts: list[str]
+    running: list[Running] = []
+    """The cells that run, one in each context at most, and the commands."""
     inputs: list[str] = []
     """The datasets that it sees at `/data/input`."""
     created_at: datetime

@@ -128,8 +128,9 @@ class Cells:
     def answer_input(self, cell: Cell, value: str) -> None:
         if not cell.awaits_input or self._kernel is None:
             raise InputNotExpected("This cell is not waiting for input.")
-        cell.awaits_input = False
+        cell.input_request = None
         self._kernel.answer_input(value)
+        self._note(cell, {"answered": True})
 
     def hold(self) -> None:
         """The sandbox is frozen, and with it the time of the running cell."""

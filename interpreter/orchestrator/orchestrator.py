@@ -42,6 +42,7 @@ from interpreter.orchestrator.launcher import Launcher, new_id
 from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.maintenance import Maintenance
 from interpreter.orchestrator.named_workspaces import NamedWorkspaces
+from interpreter.orchestrator.questions import Questions
 from interpreter.orchestrator.reaper import Reaper
 from interpreter.orchestrator.session import LiveSession
 from interpreter.orchestrator.tasks import Tasks
@@ -97,6 +98,7 @@ class Orchestrator:
         )
         self._tasks = Tasks("the orchestrator")
         self.executions = Executions(self, store)
+        self.questions = Questions(config)
         self.files = Files(self)
         self.inputs = SessionInputs(self.datasets, self._folders, self.get, self._sessions.values, store)
 

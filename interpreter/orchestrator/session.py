@@ -29,6 +29,7 @@ from interpreter.models import (
     EventType,
     ExecutionCreate,
     Limits,
+    Running,
     Session,
     SessionState,
     Usage,
@@ -138,11 +139,16 @@ class LiveSession:
             on_idle=record.on_idle,
             remaining=expiry.remaining(record, self.active_tick, self.executions),
             contexts=list(self.contexts or record.contexts),
+            running=self._running(),
             inputs=sorted(record.inputs),
             created_at=record.created_at,
             last_activity=self.last_activity,
             expires_at=expiry.expires_at(record, self.active_tick),
         )
+
+    def _running(self) -> list[Running]:
+        cells = [cells.current for cells in self._all_cells() if cells.current is not None]
+        return [cell.running() for cell in (*cells, *self.commands.running)]
 
     def update(self, **changes: Any) -> asyncio.Future[None]:
         """Changes what is stored of it; what is returned is done when it is."""

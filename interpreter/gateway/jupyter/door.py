@@ -173,6 +173,7 @@ class Door:
                     timeout=self.session.limits.cell_seconds,
                     store_history=content.store_history and not content.silent,
                     allow_stdin=content.allow_stdin,
+                    by="jupyter",
                 ),
                 silent=content.silent,
                 expressions=content.user_expressions,
