@@ -18,6 +18,7 @@ export interface Session {
   on_idle: "pause" | "stop" | "nothing";
   remaining: { executions: number; lifetime_seconds: number | null; idle_seconds: number | null };
   contexts: string[];
+  running: { execution_id: string; line: string; by: string | null; started_at: string | null }[];
   inputs: string[];
   created_at: string;
   last_activity: string;

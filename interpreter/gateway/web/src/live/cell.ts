@@ -57,6 +57,7 @@ export class LiveCell {
     switch (type) {
       case "status":
         if (data.status === "queued" || data.status === "running") this.patch(data);
+        if ("answered" in data) this.asked.value = null;
         break;
       case "stream":
         this.obeyClear();

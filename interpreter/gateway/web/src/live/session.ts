@@ -15,6 +15,7 @@ const PAGE = 20;
 const MOST_CELLS = 400;
 const REST_MS = 30_000;
 const INFO_MS = 4_000;
+export const BY = "page";
 
 export type Connection = "opening" | "live" | "waiting" | "gone" | "signed-out" | "failed";
 
@@ -234,6 +235,7 @@ export class LiveSession {
   // -- what the session is
 
   async refresh(strict = false): Promise<void> {
+    if (this.readOnly) return; // an embedded page is told of outputs only
     try {
       const info = await get<Session>(this.url);
       this.info.value = info;
@@ -257,7 +259,7 @@ export class LiveSession {
   async runCell(code: string, context = "default"): Promise<void> {
     const key = crypto.getRandomValues(new Uint32Array(4)).join("-");
     const timeout = this.info.peek()?.limits["cell_seconds"];
-    const body = JSON.stringify({ code, context, wait: false, allow_stdin: true, timeout });
+    const body = JSON.stringify({ code, context, wait: false, allow_stdin: true, timeout, by: BY });
     for (let attempt = 0; ; attempt++) {
       try {
         const answer = await fetch(`${this.url}/executions`, {

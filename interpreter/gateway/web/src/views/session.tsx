@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { post, sessionUrl } from "../api";
-import { LiveSession } from "../live/session";
+import { BY, LiveSession } from "../live/session";
 import { go, Link } from "../router";
 import { ask, Dialog } from "./dialogs";
 import { FilesView } from "./files";
@@ -195,7 +195,7 @@ async function runAll(live: LiveSession): Promise<void> {
   const answer = await fetch(`${live.url}/notebook`, { headers: { "X-Interpreter": "page" } });
   const notebook: { cells: { source: string }[] } = await answer.json();
   for (const cell of notebook.cells) {
-    await post(`${sessionUrl(live.id)}/executions`, { code: cell.source, wait: false, allow_stdin: true });
+    await post(`${sessionUrl(live.id)}/executions`, { code: cell.source, wait: false, allow_stdin: true, by: BY });
   }
 }
 

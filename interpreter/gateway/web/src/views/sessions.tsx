@@ -1,11 +1,10 @@
 // All sessions, as they are now.
 
 import { useEffect, useState } from "preact/hooks";
-import { explain, get, post, sessionUrl } from "../api";
-import { call } from "../api";
+import { call, explain, get, post, sessionUrl } from "../api";
 import { ago } from "../format";
 import { go, Link } from "../router";
-import type { ExecutionPage, Session } from "../types";
+import type { Session } from "../types";
 import { ask } from "./dialogs";
 import { Icon } from "./icons";
 import { NewSession } from "./new-session";
@@ -183,26 +182,18 @@ export async function remove(session: Session): Promise<boolean> {
   return !!done;
 }
 
-// The first line of what runs, else when something ran last.
+// The first line of what runs and who runs it, else when something ran last.
 function Running({ session }: { session: Session }) {
-  const [code, setCode] = useState("");
-  const busy = session.state === "busy";
-  useEffect(() => {
-    setCode("");
-    if (!busy) return;
-    let over = false;
-    get<ExecutionPage>(`${sessionUrl(session.id)}/executions?newest=true&limit=5`).then(
-      ({ executions }) => {
-        const running = executions.find((execution) => execution.status === "running");
-        if (!over && running) setCode(running.code.trim().split("\n", 1)[0]!.slice(0, 120));
-      },
-      () => {},
+  const running = session.running[0];
+  if (running) {
+    return (
+      <span class="faint">
+        <code class="running">{running.line}</code>
+        {running.by && ` by ${running.by}`}
+        {session.running.length > 1 && ` and ${session.running.length - 1} more`}
+      </span>
     );
-    return () => {
-      over = true;
-    };
-  }, [busy, session.last_activity]);
-  if (busy && code) return <code class="running">{code}</code>;
+  }
   if (session.state === "failed" && session.reason) return <span class="faint">{session.reason}</span>;
   return <span class="faint">used {ago(session.last_activity)}</span>;
 }
