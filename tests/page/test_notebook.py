@@ -6,11 +6,11 @@ import json
 import re
 from pathlib import Path
 
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from interpreter import Client, Session
 from tests.conftest import Gateway, only
-from tests.page.conftest import Type
+from tests.page.conftest import Type, new_context
 
 pytestmark = only("embedded")
 
@@ -65,7 +65,7 @@ def test_a_reload_in_the_middle_of_a_cell_shows_every_line_once(notebook: Page, 
 
 
 def test_a_lost_network_loses_and_doubles_nothing(
-    notebook: Page, context: BrowserContext, gateway: Gateway, live: Session
+    notebook: Page, context: BrowserContext, live: Session
 ) -> None:
     """The page is cut off while a cell prints; what came meanwhile is there afterwards, once."""
     live.run(WAIT)
@@ -89,10 +89,9 @@ def test_a_lost_network_loses_and_doubles_nothing(
     expect(notebook.locator(".cell")).to_have_count(3)
 
 
-def test_a_killed_gateway_loses_and_doubles_nothing(
-    own_gateway: Gateway, context: BrowserContext
-) -> None:
+def test_a_killed_gateway_loses_and_doubles_nothing(own_gateway: Gateway, browser: Browser) -> None:
     own_gateway.start()
+    context = new_context(browser)
     client = Client(own_gateway.url, own_gateway.token)
     live = client.create_session()
     context.request.post(f"{own_gateway.url}/login", data={"token": own_gateway.token})
@@ -111,7 +110,7 @@ def test_a_killed_gateway_loses_and_doubles_nothing(
     expect(found).to_have_attribute("data-status", "ok")
     assert printed(found) == [f"line {i}" for i in range(20)]
     expect(page.locator(".cell")).to_have_count(2)
-    page.close()
+    context.close()
 
 
 def test_a_long_history_opens_at_its_end_and_is_read_back_on_demand(
@@ -123,10 +122,9 @@ def test_a_long_history_opens_at_its_end_and_is_read_back_on_demand(
     cells = page.locator(".cell")
     expect(cells.last).to_contain_text("number 49")
     assert cells.count() == 20, "and not all of them"
-    for _ in range(2):
+    for known in (40, 50):
         page.get_by_role("button", name="Show earlier cells").click()
-        expect(cells.first).not_to_contain_text(cells.first.inner_text().split("\n")[0] + "!")
-    expect(cells).to_have_count(50)
+        expect(cells).to_have_count(known)
     codes = [code.strip() for code in page.locator(".cell .source").all_inner_texts()]
     assert codes == [f"'number {i}'" for i in range(50)]
     expect(page.get_by_role("button", name="Show earlier cells")).to_have_count(0)
@@ -141,12 +139,11 @@ def test_what_comes_after_a_cell_has_ended_is_shown_too(notebook: Page, live: Se
     )
     found = cell(notebook, "threading")
     expect(found).to_have_attribute("data-status", "ok")
-    expect(found).to_contain_text("'first'")
+    expect(found.locator(".results")).to_have_text("'first'")
     live.files.write("go", "")
     expect(found.locator(".text", has_text="late")).to_have_count(1)
     live.run("shown.update('second')")
-    expect(found).to_contain_text("'second'")
-    expect(found).not_to_contain_text("'first'")
+    expect(found.locator(".results")).to_have_text("'second'late")
 
 
 def test_progress_bars_clear_output_and_updates(notebook: Page, live: Session, run: Type) -> None:
@@ -216,23 +213,22 @@ def test_interrupt_restart_run_all_again_and_take_it_away(
     notebook.get_by_role("button", name="Interrupt").click()
     expect(cell(notebook, "while True")).to_contain_text("KeyboardInterrupt")
     with notebook.expect_download() as download:
-        notebook.get_by_role("button", name="More").click()
+        notebook.get_by_role("button", name="More", exact=True).click()
         notebook.get_by_role("menuitem", name="Download as .ipynb").click()
     download.value.save_as(tmp_path / "it.ipynb")
     saved = json.loads((tmp_path / "it.ipynb").read_text())
     assert [c["source"] for c in saved["cells"]][-1] == "while True: time.sleep(0.1)"
-    live.run("import sys\nif 'sys2' in globals(): raise SystemExit\n")
     notebook.get_by_role("button", name="Restart").click()
     notebook.get_by_role("dialog").get_by_role("button", name="Restart").click()
     expect(notebook.get_by_text("The kernel is new.")).to_be_visible()
     run("'count' in globals()")
     expect(notebook.locator(".cell").last).to_contain_text("False")
-    notebook.get_by_role("button", name="More").click()
+    notebook.get_by_role("button", name="More", exact=True).click()
     notebook.get_by_role("menuitem", name="Open in JupyterLab").click()
     expect(notebook.get_by_role("dialog")).to_contain_text(f"interpreter lab {live.id}")
     notebook.get_by_role("button", name="Close").click()
     before = notebook.locator(".cell").count()
-    notebook.get_by_role("button", name="More").click()
+    notebook.get_by_role("button", name="More", exact=True).click()
     notebook.get_by_role("menuitem", name="Run all again").click()
     notebook.get_by_role("dialog").get_by_role("button", name="Restart").click()
     expect(notebook.locator(".cell")).to_have_count(2 * before)
@@ -270,11 +266,12 @@ def test_the_keyboard_alone_is_enough(page: Page, gateway: Gateway, client: Clie
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="Files")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("ArrowLeft")
-    tab_to(page.get_by_role("button", name="More"))
+    tab_to(page.get_by_role("button", name="More", exact=True))
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowUp")
     expect(page.get_by_role("menuitem", name="Delete")).to_be_focused()
     page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").get_by_role("button", name="Cancel")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("dialog").get_by_role("button", name="Delete")).to_be_focused()
     page.keyboard.press("Enter")

@@ -2,7 +2,7 @@
 
 import type { EditorView } from "@codemirror/view";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { post } from "../api";
+import { ApiError, post } from "../api";
 import type { LiveSession } from "../live/session";
 import { editor } from "./editor-loader";
 import { Icon } from "./icons";
@@ -57,8 +57,8 @@ export function Composer({ live }: { live: LiveSession }) {
           text.current = code;
           remember(live.id, code);
         },
-        complete: (code, cursor) => post(`${live.url}/complete`, { code, cursor, context: chosen.current }),
-        inspect: (code, cursor) => post(`${live.url}/inspect`, { code, cursor, context: chosen.current }),
+        complete: (code, cursor) => askKernel(`${live.url}/complete`, { code, cursor, context: chosen.current }),
+        inspect: (code, cursor) => askKernel(`${live.url}/inspect`, { code, cursor, context: chosen.current }),
       });
       if (window.matchMedia("(min-width: 700px)").matches) view.current.focus();
     });
@@ -102,6 +102,18 @@ export function Composer({ live }: { live: LiveSession }) {
       </div>
     </section>
   );
+}
+
+// A kernel that is asked for the first time loads what it needs to answer, and that can take a while.
+async function askKernel<T>(url: string, question: object): Promise<T> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await post<T>(url, question);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.code === "kernel_busy") || attempt >= 5) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+  }
 }
 
 // What was being written survives a reload of this tab.

@@ -69,8 +69,6 @@ const tip = StateField.define<Tooltip | null>({
 export function makeEditor(options: EditorOptions): EditorView {
   const complete = async (context: CompletionContext): Promise<CompletionResult | null> => {
     const text = context.state.doc.toString();
-    const before = context.matchBefore(/[\w.]+$/);
-    if (!context.explicit && !(before && before.text.endsWith("."))) return null;
     const answer = await options.complete(text, toCharacters(text, context.pos)).catch(() => null);
     if (!answer || context.aborted || !answer.matches.length) return null;
     const from = toUnits(text, answer.cursor_start);
@@ -140,7 +138,7 @@ export function makeEditor(options: EditorOptions): EditorView {
         indentOnInput(),
         bracketMatching(),
         closeBrackets(),
-        autocompletion({ override: [complete], activateOnTyping: true, icons: false }),
+        autocompletion({ override: [complete], activateOnTyping: false, interactionDelay: 0, icons: false }),
         python(),
         indentUnit.of("    "),
         syntaxHighlighting(classHighlighter),

@@ -1,6 +1,6 @@
 // A menu behind a button, for mouse and keyboard.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "./icons";
 
 interface Item {
@@ -17,7 +17,7 @@ export function Menu({ label, items }: { label: string; items: Item[] }) {
   const root = useRef<HTMLDivElement>(null);
   const entries = (): HTMLElement[] => [...root.current!.querySelectorAll<HTMLElement>("[role=menuitem]")];
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!open) return;
     entries()[0]?.focus();
     const outside = (event: MouseEvent): void => {
@@ -32,23 +32,24 @@ export function Menu({ label, items }: { label: string; items: Item[] }) {
     root.current!.querySelector("button")!.focus();
   };
   const move = (event: KeyboardEvent): void => {
+    if (!open) return;
     const found = entries();
     const at = found.indexOf(document.activeElement as HTMLElement);
     if (event.key === "Escape") close();
     else if (event.key === "ArrowDown") found[(at + 1) % found.length]?.focus();
-    else if (event.key === "ArrowUp") found[(at - 1 + found.length) % found.length]?.focus();
+    else if (event.key === "ArrowUp") found.at(at <= 0 ? -1 : at - 1)?.focus();
     else if (event.key === "Tab") setOpen(false);
     else return;
     if (event.key !== "Tab") event.preventDefault();
   };
 
   return (
-    <div class="menu" ref={root}>
+    <div class="menu" ref={root} onKeyDown={move}>
       <button class="icon" aria-label={label} title={label} aria-haspopup="menu" aria-expanded={open} onClick={() => setOpen(!open)}>
         <Icon name="more" />
       </button>
       {open && (
-        <div class="menu-items" role="menu" aria-label={label} onKeyDown={move}>
+        <div class="menu-items" role="menu" aria-label={label}>
           {items
             .filter((item) => !item.off)
             .map((item) =>
