@@ -191,6 +191,7 @@ def test_the_kernel_completes_and_explains(notebook: Page, live: Session) -> Non
     expect(notebook.get_by_label("Code of the next cell")).to_have_text("'😀😀'; greeting_text")
     notebook.keyboard.type(".upp")
     notebook.keyboard.press("Tab")
+    expect(notebook.get_by_role("option", name="upper")).to_be_visible()
     notebook.keyboard.press("Tab")
     expect(notebook.get_by_label("Code of the next cell")).to_contain_text("greeting_text.upper")
     notebook.keyboard.press("Control+Enter")
