@@ -80,6 +80,8 @@ async def kill_sandbox(run: Run, rng: random.Random, session: Session) -> None:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
             run.counts["kill of a sandbox"] += 1
+            # Processes that are frozen die when they are thawed.
+            await run.api.ask("POST", f"/v1/sessions/{session.id}/resume")
             await _until_it_is_told(run, session)
             await start(run, session)
     finally:

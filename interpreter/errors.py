@@ -69,6 +69,13 @@ class InvalidCommand(InvalidRequest):
     hint = "Send either 'command', a line for a shell, or 'argv', a list; neither with a zero byte."
 
 
+class InvalidNotebook(InvalidRequest):
+    """What is to be replayed is no notebook, an old one, or too much at once."""
+
+    code = "invalid_notebook"
+    hint = "Send a notebook of version 4, as Jupyter saves them today."
+
+
 class Unauthorized(InterpreterError):
     """No token, or a wrong one."""
 

@@ -24,6 +24,7 @@ BELOW: dict[str, set[str]] = {
     # What runs inside a sandbox shares the frame format with the rest and nothing else.
     "sandbox": {"link"},
     "client": BASE,
+    "provisioner": BASE | {"client"},
     "cli": BASE | {"client", "gateway", "runtimes"},
 }
 OUTSIDE_OF_SANDBOX = {"interpreter", "ipykernel", "traitlets", "zmq"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -15,8 +15,10 @@ from interpreter.client import command_requests, input_requests, requests
 from interpreter.client.async_carrier import AsyncCarrier
 from interpreter.client.async_cells import AsyncCells
 from interpreter.client.async_files import AsyncFiles
+from interpreter.client.async_result import AsyncResult
 from interpreter.client.async_shell import AsyncShell
 from interpreter.client.call import Call
+from interpreter.client.notebook import ReplayFollow
 from interpreter.client.requests import DEFAULT, LimitsGiven
 from interpreter.errors import (
     ContextExists,
@@ -104,6 +106,17 @@ class AsyncSession(AsyncCells):
 
     async def restart(self, context: str = DEFAULT) -> models.Session:
         return await self._update(requests.restart(self.id, context))
+
+    async def replay(self) -> AsyncIterator[AsyncResult]:
+        following = ReplayFollow()
+        if (await self.refresh()).replay is not None:
+            async with aclosing(self.events()) as events:
+                async for event in events:
+                    if following.ends_cell(event):
+                        yield self.result(event)
+                    if following.over:
+                        break
+            await self.refresh()
 
     async def attach(self, dataset: str) -> models.Session:
         return await self._update(input_requests.attach(self.id, dataset))

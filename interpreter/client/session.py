@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,9 @@ from interpreter.client.call import Call
 from interpreter.client.carrier import Carrier
 from interpreter.client.cells import Cells
 from interpreter.client.files import Files
+from interpreter.client.notebook import ReplayFollow
 from interpreter.client.requests import DEFAULT, LimitsGiven
+from interpreter.client.result import Result
 from interpreter.client.shell import Shell
 from interpreter.errors import (
     ContextExists,
@@ -90,6 +92,18 @@ class Session(Cells):
     def restart(self, context: str = DEFAULT) -> models.Session:
         """A fresh kernel: what was in memory is gone, files stay."""
         return self._update(requests.restart(self.id, context))
+
+    def replay(self) -> Iterator[Result]:
+        """The cells of the notebook that it was created with, as each ends, those that have ended
+        already first. Afterwards `info.replay` says how it went."""
+        following = ReplayFollow()
+        if self.refresh().replay is not None:
+            for event in self.events():
+                if following.ends_cell(event):
+                    yield self.result(event)
+                if following.over:
+                    break
+            self.refresh()
 
     def attach(self, dataset: str) -> models.Session:
         """Has it see a dataset, as it is now, at `/data/input/NAME`."""

@@ -98,7 +98,7 @@ class ApiHandler(RequestHandler):
             raise InvalidRequest("Content-Length is not a number.")
         operation = self.operation
         receive = None if operation is None else operation.receive
-        if len(length) > 15 or (receive is None and int(length) > self.gateway.max_body):
+        if len(length) > 15 or (receive is None and int(length) > self._most):
             raise self._too_large()
         if receive is not None:
             self.path = dict(self.path_kwargs)
@@ -131,7 +131,7 @@ class ApiHandler(RequestHandler):
             return None
         if self.receiver is not None:
             return self._receive(self.receiver, chunk)
-        if len(self._body) + len(chunk) > self.gateway.max_body:
+        if len(self._body) + len(chunk) > self._most:
             # Tornado would log what is raised here and hang up without an answer.
             error = self._too_large()
             self.send_error(error.status, exc_info=(type(error), error, None))
@@ -181,7 +181,13 @@ class ApiHandler(RequestHandler):
             connection.close()
 
     def _too_large(self) -> RequestTooLarge:
-        return RequestTooLarge(f"The body may have at most {self.gateway.max_body:,} bytes.")
+        return RequestTooLarge(f"The body may have at most {self._most:,} bytes.")
+
+    @property
+    def _most(self) -> int:
+        """Bytes that the body may have."""
+        own = 0 if self.operation is None else self.operation.largest_body
+        return max(self.gateway.max_body, own)
 
     # -- the operation
 
@@ -233,9 +239,10 @@ class ApiHandler(RequestHandler):
         self.finish(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
 
     def body(self, type: type[T]) -> T:
-        """The body as a value of this type; an empty body is an empty object."""
+        """The body as a value of this type, once; an empty body is an empty object."""
+        given, self._body = self._body, bytearray()
         try:
-            return msgspec.json.decode(bytes(self._body) or b"{}", type=type)
+            return msgspec.json.decode(given or b"{}", type=type)
         except msgspec.ValidationError as e:
             raise InvalidRequest(f"The body is not as it should be: {e}.") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:

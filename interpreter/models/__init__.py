@@ -28,6 +28,7 @@ from interpreter.models.executions import (
     Truncated,
 )
 from interpreter.models.limits import Limits, LimitsRequest, OnIdle, Remaining, Usage
+from interpreter.models.notebooks import GivenCell, GivenNotebook, Replay, ReplayState
 from interpreter.models.sessions import (
     Context,
     ContextCreate,
@@ -68,6 +69,8 @@ __all__ = [
     "ExecutionUsage",
     "FileChange",
     "GatewayStatus",
+    "GivenCell",
+    "GivenNotebook",
     "Health",
     "InputReply",
     "InputRequest",
@@ -79,6 +82,8 @@ __all__ = [
     "Output",
     "PoolStatus",
     "Remaining",
+    "Replay",
+    "ReplayState",
     "Running",
     "Session",
     "SessionCreate",

@@ -8,6 +8,8 @@ from msgspec import Meta, Struct
 
 from interpreter.models.basics import MOST, ContextName
 
+Patience = Annotated[float, Meta(gt=0, le=60)]
+"""How many seconds the kernel has to answer. Its first answer takes longer: it loads what it needs."""
 Cursor = Annotated[int, Meta(ge=0, le=MOST)]
 """A place in code, in Unicode code points from its beginning."""
 
@@ -18,6 +20,7 @@ class CompleteRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     code: str
     cursor: Cursor
     context: ContextName = "default"
+    timeout: Patience = 30
 
 
 class Completion(Struct, frozen=True, kw_only=True):
@@ -38,6 +41,7 @@ class InspectRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     detail: Literal[0, 1] = 0
     """1 for the source, where there is one."""
     context: ContextName = "default"
+    timeout: Patience = 30
 
 
 class Inspection(Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from interpreter.models import (
 from interpreter.orchestrator import states
 from interpreter.orchestrator.clock import tick
 from interpreter.orchestrator.time_limit import TimeLimit
+from interpreter.store import Ending
 from interpreter.workspace import Recording
 
 LINE = 200
@@ -46,6 +47,8 @@ class Cell:
         """Whether the kernel is to say as little of it as it can, as Jupyter means it."""
         self.expressions: Mapping[str, Any] = {}
         """What the kernel is to evaluate after it, for the reply that Jupyter's clients get."""
+        self.of_notebook = False
+        """Whether it is of the notebook that its session was created with."""
         self.timeout = timeout
         self.output_limit = output_limit
         self.status = ExecutionStatus.queued
@@ -62,6 +65,8 @@ class Cell:
         """What is noted of the workspace while it runs."""
         self.files: list[FileChange] | None = None
         self.files_left_out = 0
+        self.measured: Ending | None = None
+        """What was measured of it by an earlier gateway, which may have answered it."""
         self.ending = False
         """Whether it is over, and at most what it changed is still to be found out."""
         self.execution_count: int | None = None
@@ -145,8 +150,27 @@ class Cell:
         self.ending = True
         if self.started_tick is not None:
             self.duration_ms = round((tick() - self.started_tick) * 1000, 3)
+        if self.measured is not None:
+            known = self.measured
+            self.started_at, self.duration_ms, self.usage = (
+                known.started_at,
+                known.duration_ms,
+                known.usage,
+            )
+            self.files, self.files_left_out = known.files, known.files_left_out
         self.cancel_timers()
         self.time_limit = None
+
+    def measurements(self) -> Ending:
+        """What nobody could find out again."""
+        return Ending(
+            execution_id=self.id,
+            started_at=self.started_at,
+            duration_ms=self.duration_ms,
+            usage=self.usage,
+            files=self.files,
+            files_left_out=self.files_left_out,
+        )
 
     def finish(self, status: ExecutionStatus, reason: str | None) -> None:
         self.status = states.change(states.EXECUTION, self.status, status)

@@ -59,6 +59,8 @@ class Cells:
         self.watched: Watched | None = None
         """What cells change in the workspace is found with it."""
         self.current: Cell | None = None
+        self.on_end: Callable[[Cell, Cells], None] = lambda cell, cells: None
+        """Told of every cell that has ended, before the next one is sent."""
         self._config = config
         self._on_activity = on_activity
         self._others = others
@@ -88,14 +90,16 @@ class Cells:
         *,
         silent: bool = False,
         expressions: Mapping[str, Any] | None = None,
+        of_notebook: bool = False,
     ) -> Cell:
         policy.check_code(self._config, request.code)
         timeout = policy.cell_timeout(self._config, self.limits, request.timeout)
         limit = policy.output_limit(self._config, request)
-        if len(self._queue) >= self.limits.queued_cells:
-            raise QueueFull(f"{len(self._queue)} cells are queued here, and no more may be.")
+        if not of_notebook and self._is_full():
+            raise QueueFull(f"{self.limits.queued_cells} cells are queued here, and no more may be.")
         cell = Cell(id, session_id, request, timeout, limit)
         cell.silent, cell.expressions = silent, expressions or {}
+        cell.of_notebook = of_notebook
         facts = request_facts(request)
         # Before it is sent: a gateway that comes after this one must not send it again.
         self.history.write_down(cell, facts)
@@ -108,6 +112,10 @@ class Cells:
         self.history.save_new(cell)
         return cell
 
+    def _is_full(self) -> bool:
+        most = self.limits.queued_cells
+        return len(self._queue) >= most and sum(not c.of_notebook for c in self._queue) >= most
+
     def cancel(self, cell: Cell, reason: str) -> None:
         """Takes a cell out of the queue, or interrupts it."""
         if cell is not self.current:
@@ -115,6 +123,11 @@ class Cells:
             self._finish(cell, ExecutionStatus.cancelled, reason)
         else:
             self.stop_running(cell, ExecutionStatus.cancelled, reason)
+
+    def cancel_notebook(self, reason: str) -> None:
+        """Takes the cells of a notebook out of the queue."""
+        for cell in [cell for cell in self._queue if cell.of_notebook]:
+            self.cancel(cell, reason)
 
     def extend(self, cell: Cell, timeout: float) -> None:
         """Gives a queued or running cell another timeout, counted from its start."""
@@ -415,7 +428,8 @@ class Cells:
         found: Found | None,
     ) -> None:
         """One that ended by the kernel's reply is answered at once: what is not stored of it the kernel
-        says again. Any other end is only known here, and is stored first."""
+        says again, and what was measured is written down. Any other end is only known here, and is
+        stored first."""
         cell.finish(status, reason)
         cell.recording = None
         if found is not None:
@@ -423,19 +437,26 @@ class Cells:
         execution = cell.model()
         encoded = to_json(execution)
         if by_reply:
+            self.history.write_down_ending(cell)
             cell.tell(encoded)
         if cell.files:
             facts = {"files": cell.files, "left_out": cell.files_left_out}
             self.events.append(EventType.files, cell.id, facts)
         data = b'{"execution_id":"%b","execution":%b}' % (cell.id.encode(), encoded)
         self.events.append_encoded(EventType.done, cell.id, data)
-        self.history.save(cell, execution, encoded)
+        if by_reply:
+            self.history.save_ended(cell, execution, encoded)
+        else:
+            self.history.save(cell, execution, encoded)
         self.history.finished(cell)
         if not by_reply:
             assert cell.saved is not None
             cell.saved.add_done_callback(lambda _: cell.tell(encoded))
-        if cell is self.current:
+        was_current = cell is self.current
+        if was_current:
             self.current = None
+        self.on_end(cell, self)
+        if was_current:
             self._pump()
 
     def _note_half_finished(self) -> None:

@@ -86,6 +86,16 @@ class History:
         """Writes down a cell that is about to be sent, with what its request said besides the code."""
         self._store.write_down(to_json(cell.model()), to_json(request))
 
+    def write_down_ending(self, cell: Cell) -> None:
+        """Writes down what was measured of a cell that is about to be answered."""
+        self._store.write_down_ending(cell.measurements())
+
+    def save_ended(self, cell: Cell, execution: Execution, encoded: bytes) -> None:
+        """Stores an execution whose ending was written down."""
+        self.save(cell, execution, encoded)
+        assert cell.saved is not None
+        cell.saved.add_done_callback(self._store.settle)
+
     def save_new(self, cell: Cell) -> None:
         """Stores an execution for the first time."""
         self.save(cell)

@@ -21,7 +21,6 @@ from interpreter.orchestrator import policy
 from interpreter.orchestrator.session import LiveSession
 from interpreter.orchestrator.taps import KernelState
 
-ANSWER_SECONDS = 5.0
 AT_ONCE = 8
 """Questions of one session that wait for their answer."""
 
@@ -54,19 +53,24 @@ class Questions:
         length = len(request.code)
         cursor = min(request.cursor, length)
         asked = {"code": request.code, "cursor_pos": cursor}
-        answer = await self._ask(session, request.context, "complete", asked)
+        answer = await self._ask(session, request, "complete", asked)
         return questions.completion(answer, length, cursor)
 
     async def inspect(self, session: LiveSession, request: InspectRequest) -> Inspection:
         cursor = min(request.cursor, len(request.code))
         asked = {"code": request.code, "cursor_pos": cursor, "detail_level": request.detail}
-        return questions.inspection(await self._ask(session, request.context, "inspect", asked))
+        return questions.inspection(await self._ask(session, request, "inspect", asked))
 
     async def _ask(
-        self, session: LiveSession, name: str, what: str, asked: dict[str, Any]
+        self,
+        session: LiveSession,
+        request: CompleteRequest | InspectRequest,
+        what: str,
+        asked: dict[str, Any],
     ) -> dict[str, Any]:
-        policy.check_code(self._config, asked["code"])
+        policy.check_code(self._config, request.code)
         await session.come_awake()
+        name = request.context
         context = session.context(name)
         waiting = self._waiting.get(session.id, 0)
         if context.busy or waiting >= AT_ONCE or not context.takes("shell"):
@@ -79,10 +83,12 @@ class Questions:
         try:
             head = msgspec.json.encode(messages.header(f"{what}_request", id))
             context.pass_on("shell", [head, b"{}", b"{}", msgspec.json.encode(asked)])
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(request.timeout):
                 return await question.answer
         except TimeoutError:
-            raise KernelBusy(f"The kernel has not answered within {ANSWER_SECONDS:g} seconds.") from None
+            raise KernelBusy(
+                f"The kernel has not answered within {request.timeout:g} seconds."
+            ) from None
         finally:
             session.taps.remove(name, question)
             self._waiting[session.id] -= 1

@@ -28,6 +28,7 @@ from interpreter.errors import (
 from interpreter.models import (
     EventType,
     ExecutionCreate,
+    GivenCell,
     Limits,
     Running,
     Session,
@@ -45,6 +46,7 @@ from interpreter.orchestrator.context import Context
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.history import History
 from interpreter.orchestrator.live_sandbox import DEFAULT, LiveSandbox
+from interpreter.orchestrator.notebook import NotebookReplay
 from interpreter.orchestrator.processes import SandboxProcesses
 from interpreter.orchestrator.taps import Taps
 from interpreter.orchestrator.tasks import Tasks
@@ -62,9 +64,15 @@ class LiveSession:
     """A session as the gateway knows it. `record` is all that is stored of it."""
 
     def __init__(
-        self, record: SessionRecord, config: Config, store: Store, last_seq: int | None = None
+        self,
+        record: SessionRecord,
+        config: Config,
+        store: Store,
+        last_seq: int | None = None,
+        cells: list[GivenCell] | None = None,
     ) -> None:
-        """`last_seq` is the number of the last event of one that was there before; None if it is new."""
+        """`last_seq` is the number of the last event of one that was there before; None if it is new.
+        `cells` are those of the notebook that a new one is to replay."""
         self.record = record
         self.live: LiveSandbox | None = None
         self.contexts: dict[str, Context] = {}
@@ -102,6 +110,8 @@ class LiveSession:
         self._remembering = asyncio.Lock()
         self._remembers = last_seq is None
         self._tasks = Tasks(f"session {record.id}")
+        self.replay = None if record.replay is None else NotebookReplay(self, store, cells)
+        """The notebook that it was created with."""
 
     @property
     def id(self) -> str:
@@ -141,6 +151,7 @@ class LiveSession:
             contexts=list(self.contexts or record.contexts),
             running=self._running(),
             inputs=sorted(record.inputs),
+            replay=None if record.replay is None else record.replay.progress,
             created_at=record.created_at,
             last_activity=self.last_activity,
             expires_at=expiry.expires_at(record, self.active_tick),
@@ -190,6 +201,9 @@ class LiveSession:
             reason=reason,
             contexts={DEFAULT: context.created_at},
         )
+        if self.replay is not None:
+            self.replay.write_down()
+            await self.replay.load()
         self._take(live)  # its lifetime counts from now on
         self.events.connect(live.link.wire.received, live.link.handled)
         live.link.on_passed = self.events.passed
@@ -198,6 +212,8 @@ class LiveSession:
         self.terminals.enter(live)
         self._change(SessionState.ready, cause)
         self.touch()
+        if self.replay is not None:
+            self.replay.go_on()
         self.created.set()
         self.on_sandbox(self)
         # Whoever is told of it finds it again, also after the gateway was killed.
@@ -212,6 +228,8 @@ class LiveSession:
         self.events.connect(received, live.link.handled)
         live.link.on_passed = self.events.passed
         left = await unfinished_cells(self._store, self.id, self._config)
+        if self.replay is not None:
+            await self.replay.load()
         commands = [cell for cell in left if isinstance(cell, Command)]
         unfinished = [cell for cell in left if not isinstance(cell, Command)]
         self._check_has(live)
@@ -226,6 +244,8 @@ class LiveSession:
         await self.commands.resume_in(live, commands)
         self._check_has(live)
         self.terminals.resume_in(live)
+        if self.replay is not None:
+            self.replay.go_on()
         # After the contexts' own first steps, which were just set going.
         asyncio.get_running_loop().call_soon(live.link.begin)
         self._tasks.spawn(live.kill_all_but(self.contexts))
@@ -304,7 +324,13 @@ class LiveSession:
             taps=self.taps,
             created_at=created_at,
         )
+        if name == DEFAULT:
+            context.cells.on_end = self._on_cell_end
         return context
+
+    def _on_cell_end(self, cell: Cell, cells: Cells) -> None:
+        if self.replay is not None:
+            self.replay.ended(cell, cells)
 
     def _all_cells(self) -> Iterable[Cells]:
         return [context.cells for context in self.contexts.values()]
@@ -380,12 +406,15 @@ class LiveSession:
         *,
         silent: bool = False,
         expressions: Mapping[str, Any] | None = None,
+        of_notebook: bool = False,
     ) -> Cell:
         """Runs a cell in a session that is awake."""
         self._check_awake()
         context = self.context(request.context)
         self._check_executions()
-        cell = context.cells.submit(id, self.id, request, silent=silent, expressions=expressions)
+        cell = context.cells.submit(
+            id, self.id, request, silent=silent, expressions=expressions, of_notebook=of_notebook
+        )
         self._count(cell)
         return cell
 
@@ -584,6 +613,8 @@ class LiveSession:
         for context in contexts.values():
             context.lose(reason)
             self._tasks.spawn(context.leave())
+        if self.replay is not None:
+            self.replay.stop(reason)
         self.update(reason=reason, handle=None, contexts={})
         self._change(state, reason)
         self.created.set()
@@ -642,5 +673,7 @@ class LiveSession:
 
     def _on_kernel_restart(self, reason: str) -> None:
         self.update(reason=reason)
+        if self.replay is not None:
+            self.replay.stop(reason)
         if self.state is SessionState.ready:
             self._change(SessionState.busy, reason)

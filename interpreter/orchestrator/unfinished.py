@@ -49,4 +49,6 @@ async def _restore(store: Store, execution: Execution, config: Config) -> Cell:
             cell.replay(EventType(row.type), data)
             cell.recorded_bytes += len(row.data)
         after = rows[-1].seq
-    return cell or kind.restore(execution, {}, config)
+    cell = cell or kind.restore(execution, {}, config)
+    cell.measured = store.ending_of(execution.id)
+    return cell

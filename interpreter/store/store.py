@@ -25,9 +25,9 @@ from interpreter.errors import StoreUnavailable
 from interpreter.models import Execution
 from interpreter.store.condition import Condition
 from interpreter.store.examination import examine, journal_of, note_use
-from interpreter.store.journal import Entry, Journal
+from interpreter.store.journal import Ending, Entry, Journal
 from interpreter.store.readers import Readers
-from interpreter.store.records import EventRow, SessionRecord, WorkspaceRecord
+from interpreter.store.records import EventRow, Input, SessionRecord, WorkspaceRecord
 from interpreter.store.schema import open_for_writing
 from interpreter.store.statements import (
     APPEND_EVENT,
@@ -121,6 +121,11 @@ class Store:
         forget it: `journaled` has it then. Its first save is told to `settle`."""
         self._journal.add(execution, request)
 
+    def write_down_ending(self, ending: Ending) -> None:
+        """Notes what was measured of an execution that is about to be answered. `ending_of` has it if
+        the process is killed before it is saved; that save is told to `settle`, too."""
+        self._journal.add_ending(ending)
+
     def settle(self, saved: asyncio.Future[None]) -> None:
         """Called when an execution that was written down is saved."""
         if not saved.cancelled() and not isinstance(saved.exception(), StoreUnavailable):
@@ -129,6 +134,10 @@ class Store:
     def journaled(self, session_id: str) -> list[Entry]:
         """The new executions that an earlier process wrote down, saved or not, oldest first."""
         return [e for e in self._journal.entries if e.execution.session_id == session_id]
+
+    def ending_of(self, execution_id: str) -> Ending | None:
+        """What an earlier process wrote down of an execution that it answered."""
+        return self._journal.endings.get(execution_id)
 
     def append_events(
         self,
@@ -236,6 +245,17 @@ class Store:
         """The ids of the last ones, oldest first."""
         query = f"SELECT id FROM executions WHERE session = {SESSION} ORDER BY key DESC LIMIT ?"
         return (await self._read(str, query, session_id, count))[::-1]
+
+    async def inputs(self, session_id: str, count: int) -> list[Input]:
+        """The last cells that a kernel counted, oldest first, without what came of them."""
+        fields = ", ".join(f"json_extract(text, '$.{name}')" for name in ("code", "execution_count"))
+        records = f"""SELECT key, id, CAST(record AS TEXT) AS text FROM executions
+            WHERE session = {SESSION}"""
+        query = f"""SELECT id, {fields} FROM ({records})
+            WHERE json_extract(text, '$.execution_count') > 0
+            AND coalesce(json_extract(text, '$.context'), 'default') = 'default'
+            ORDER BY key DESC LIMIT ?"""
+        return (await self._read(Input, query, session_id, count))[::-1]
 
     async def unfinished(self, session_id: str) -> list[Execution]:
         """Queued or running, oldest first."""

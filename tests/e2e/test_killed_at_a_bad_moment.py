@@ -169,6 +169,16 @@ def test_every_end_in_the_history_is_in_the_events(session: Session) -> None:
         assert kinds.count("done") == 1
 
 
+def test_what_was_answered_is_so_to_the_last_figure(session: Session) -> None:
+    """Also what was measured, of which the kernel knows nothing."""
+    session.run("pass")
+    for number in range(5):
+        answered = session.run(f"open('made-{number}', 'w').write('x'); print(1)")
+        assert [file["path"] for file in answered["files"]] == [f"made-{number}"]
+        session.kill_and_start()
+        assert session.ask("GET", f"/executions/{answered['id']}?wait=true") == answered
+
+
 def test_a_late_interrupt_does_not_hit_the_next_cell(session: Session) -> None:
     for _ in range(40):
         cell = session.run("pass", wait=False)

@@ -22,6 +22,7 @@ from msgspec import Meta, Struct
 from interpreter.errors import InterpreterError
 from interpreter.gateway.jupyter import replay
 from interpreter.gateway.jupyter.framing import Outgoing, Request
+from interpreter.gateway.jupyter.history import HistoryWanted, history
 from interpreter.kernel import messages
 from interpreter.kernel.messages import KernelMessage
 from interpreter.models import Execution, ExecutionCreate
@@ -46,6 +47,12 @@ class ExecuteContent(Struct):
     store_history: bool = True
     user_expressions: dict[str, Any] = {}
     allow_stdin: bool = False
+
+
+class ExecuteMetadata(Struct):
+    """What a client that sends a cell again after a broken connection says of it."""
+
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
 
 
 class InputContent(Struct):
@@ -152,6 +159,8 @@ class Door:
                 self._reply(client, request, "interrupt_reply", {"status": "ok"})
             case "shell" | "control", "shutdown_request":
                 await self._shut_down(client, request)
+            case "shell" | "control", "history_request":
+                await self._tell_history(client, request)
             case "shell" | "control", _:
                 await self._pass_on(client, request)
 
@@ -162,10 +171,15 @@ class Door:
         def on_new(execution_id: str) -> None:
             nonlocal id
             id = execution_id
+            if client not in self.clients:
+                # It went away meanwhile, and may be back already.
+                same = (c for c in self.clients if c.session_id == client.session_id)
+                asked.client = next(same, None)
             self._remember(self._cells, id, asked)
 
         try:
             content = msgspec.json.decode(request.content, type=ExecuteContent)
+            key = msgspec.json.decode(request.metadata, type=ExecuteMetadata).idempotency_key
             cell = await self._orchestrator.executions.submit_for_jupyter(
                 self.session.id,
                 ExecutionCreate(
@@ -178,6 +192,7 @@ class Door:
                 silent=content.silent,
                 expressions=content.user_expressions,
                 on_new=on_new,
+                key=None if key is None else f"jupyter {key}",
             )
         except (InterpreterError, msgspec.ValidationError) as e:
             self._cells.pop(id, None)
@@ -186,7 +201,21 @@ class Door:
             for message in replay.failure("", name, f"{e}{hint}"):
                 client.send(Outgoing(message, asked.header))
             return
-        cell.answers.append(partial(self._ended, asked))
+        if isinstance(cell, str):
+            self._execute_again(cell, asked)
+        else:
+            cell.answers.append(partial(self._ended, asked))
+
+    def _execute_again(self, id: str, asked: Asked) -> None:
+        """A cell that a client sent before: if that was to an earlier gateway, it is told all of it."""
+        client = asked.client
+        if id in self._cells or client is None or client not in self.clients:
+            return
+        self._remember(self._cells, id, asked)
+        asked.over = not self._is_active(id)
+        if (cell := self.session.history.active(id)) is not None:
+            cell.answers.append(partial(self._ended, asked))
+        client.tell_again(id)
 
     def _ended(self, asked: Asked, encoded: bytes) -> None:
         """A cell is over; the kernel may not have said so, if it was killed or never got the cell."""
@@ -217,6 +246,16 @@ class Door:
             await self.session.restart(DEFAULT)
         else:
             await client.jupyter.delete(self.session)
+
+    async def _tell_history(self, client: Client, request: Request) -> None:
+        wanted = msgspec.json.decode(request.content, type=HistoryWanted)
+        content = await history(self._orchestrator.executions, self.session.id, wanted)
+        parent = msgspec.json.encode(request.header)
+        for state in ("busy", "idle"):
+            status = KernelMessage("iopub", "status", "", {"execution_state": state}, {}, [])
+            client.send(Outgoing(status, parent))
+            if state == "busy":
+                self._reply(client, request, "history_reply", content)
 
     async def _pass_on(self, client: Client, request: Request) -> None:
         await self.session.come_awake()

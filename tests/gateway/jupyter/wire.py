@@ -42,9 +42,18 @@ class Wire:
         assert socket.selected_subprotocol == (V1 if v1 else None)
         return cls(socket, session_id, v1)
 
-    def ask(self, type: str, content: dict[str, Any], channel: str = "shell", buffers: Any = ()) -> str:
+    def ask(
+        self,
+        type: str,
+        content: dict[str, Any],
+        channel: str = "shell",
+        buffers: Any = (),
+        metadata: dict[str, Any] | None = None,
+        msg_id: str | None = None,
+    ) -> str:
+        metadata = metadata or {}
         header = {
-            "msg_id": uuid.uuid4().hex,
+            "msg_id": msg_id or uuid.uuid4().hex,
             "msg_type": type,
             "session": self.session_id,
             "username": "somebody",
@@ -54,7 +63,7 @@ class Wire:
         if self.v1:
             parts = [
                 channel.encode(),
-                *(json.dumps(p).encode() for p in (header, {}, {}, content)),
+                *(json.dumps(p).encode() for p in (header, {}, metadata, content)),
                 *buffers,
             ]
             offsets = [8 * (len(parts) + 2)]
@@ -63,7 +72,7 @@ class Wire:
             frame = struct.pack(f"<{len(offsets) + 1}Q", len(offsets), *offsets) + b"".join(parts)
             self.socket.write_message(frame, binary=True)
         else:
-            message = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
+            message = {"header": header, "parent_header": {}, "metadata": metadata, "content": content}
             text = json.dumps({**message, "channel": channel, "buffers": []}).encode()
             if not buffers:
                 self.socket.write_message(text)
