@@ -11,7 +11,7 @@ import { Text } from "./text";
 
 const MOST = 256 * 1024;
 const MOST_ROWS = 200;
-const NUMBER = /^-?[\d.,eE+-]+%?$/;
+const NUMBER = /^[-+]?\d[\d,]*(\.\d+)?([eE][-+]?\d+)?%?$/;
 const PICTURE = /^image\/(png|jpeg|gif|webp|svg\+xml|bmp)$/;
 
 export function Preview({ live, entry, onClose }: { live: LiveSession; entry: FileEntry; onClose: () => void }) {

@@ -55,9 +55,11 @@ export function Usage({ session }: { session: Session }) {
         />
         {bytes(usage.memory_bytes)}
       </span>
-      <span class="cpu" title="Processor time now, of one core">
-        {share === null ? "–" : `${Math.round(share * 100)} %`} CPU
-      </span>
+      {share !== null && (
+        <span class="cpu" title="Processor time now, of one core">
+          {Math.round(share * 100)} % CPU
+        </span>
+      )}
     </span>
   );
 }
