@@ -38,10 +38,12 @@ from interpreter.models import (
 
 
 class Page(Struct, forbid_unknown_fields=True):
-    """Which executions to list: at most `limit`, those after the execution `after`."""
+    """Which executions to list: at most `limit`, those after the execution `after`; with `newest` the
+    newest first, and older ones after it."""
 
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
     after: Annotated[str, Meta(max_length=100)] | None = None
+    newest: bool = False
 
 
 class Wait(Struct, forbid_unknown_fields=True):
@@ -84,8 +86,9 @@ def idempotency_key(call: ApiHandler) -> str | None:
 async def list_executions(call: ApiHandler) -> Any:
     page = call.query(Page)
     session_id = call.path["session_id"]
-    executions = await call.orchestrator.executions.all(session_id, page.limit, page.after)
-    return ExecutionList(executions=executions)
+    return await call.orchestrator.executions.page(
+        session_id, page.limit, page.after, newest=page.newest
+    )
 
 
 async def read_execution(call: ApiHandler) -> Any:
@@ -184,7 +187,7 @@ OPERATIONS = [
     Operation(
         "GET",
         ALL,
-        "List the executions of a session, oldest first",
+        "List the executions of a session, oldest or newest first",
         list_executions,
         embeddable=True,
         query=Page,

@@ -147,9 +147,13 @@ class Execution(Struct, frozen=True, kw_only=True):
 
 
 class ExecutionList(Struct, frozen=True, kw_only=True):
-    """The executions of a session, oldest first."""
+    """The executions of a session, oldest first, or newest first if that was asked for."""
 
     executions: list[Execution]
+    last_event: int = 0
+    """Those that have ended show what the session's events up to this number say, or more."""
+    follow_after: int = 0
+    """Who follows the session's events after this number is told all of those that have not ended."""
 
 
 class InputReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

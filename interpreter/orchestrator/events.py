@@ -68,6 +68,11 @@ class EventLog:
     def last_seq(self) -> int:
         return self._seq
 
+    @property
+    def committed(self) -> int:
+        """The number of the last event that is stored."""
+        return self._committed
+
     def connect(self, received: int, on_stored: Callable[[int], None]) -> None:
         """From now on messages come from this sandbox, whose link has received so many already;
         `on_stored` is told up to which number what they carried is stored. What an earlier sandbox said

@@ -15,7 +15,7 @@ from interpreter.errors import (
     ShuttingDown,
     WrongState,
 )
-from interpreter.models import Execution, ExecutionCreate
+from interpreter.models import Execution, ExecutionCreate, ExecutionList
 from interpreter.models.commands import CommandCreate
 from interpreter.orchestrator import command
 from interpreter.orchestrator.cell import Cell
@@ -131,15 +131,35 @@ class Executions:
             return None
         return session.submit_now(id, request)
 
+    async def page(
+        self, session_id: str, limit: int, after: str | None, *, newest: bool = False
+    ) -> ExecutionList:
+        """Some of the executions, with where to go on from them by events."""
+        events = self._orchestrator.get(session_id).events
+        await events.caught_up()
+        # What is stored by now is in what is read after it.
+        last = events.committed
+        found = await self.all(session_id, limit, after, newest=newest)
+        running = [execution.id for execution in found if not execution.status.final]
+        first = await self._store.first_event(session_id, running) if running else None
+        follow_after = last if first is None else min(last, first - 1)
+        return ExecutionList(executions=found, last_event=last, follow_after=follow_after)
+
     async def all(
-        self, session_id: str, limit: int | None, after: str | None, prefix: str = ""
+        self,
+        session_id: str,
+        limit: int | None,
+        after: str | None,
+        prefix: str = "",
+        *,
+        newest: bool = False,
     ) -> list[Execution]:
-        """Oldest first; those whose id begins with a prefix."""
+        """Oldest first, or newest; those whose id begins with a prefix."""
         session = self._orchestrator.get(session_id)
         if after is not None:
             await self.read(session_id, after)
         await session.history.settled()
-        stored = await self._store.executions(session_id, limit, after, prefix)
+        stored = await self._store.executions(session_id, limit, after, prefix, newest=newest)
         found = []
         for execution in stored:
             cell = self.cell(session_id, execution.id)

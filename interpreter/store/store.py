@@ -209,17 +209,20 @@ class Store:
         limit: int | None = None,
         after: str | None = None,
         prefix: str = "",
+        *,
+        newest: bool = False,
     ) -> list[Execution]:
-        """Oldest first; those after the execution `after`, and none if there is no such one; of those
-        only the ones whose id begins with `prefix`."""
+        """Oldest first, or newest; those after the execution `after`, and none if there is no such one;
+        of those only the ones whose id begins with `prefix`."""
+        order, beyond = ("key DESC", "<") if newest else ("key", ">")
         most = -1 if limit is None else limit
         wanted = f"{EXECUTIONS} AND substr(id, 1, length(?)) = ?"
         values = (session_id, prefix, prefix)
         if after is None:
-            query = f"{wanted} ORDER BY key LIMIT ?"
+            query = f"{wanted} ORDER BY {order} LIMIT ?"
             return await self._read(_decode_execution, query, *values, most)
         place = f"(SELECT key FROM executions WHERE session = {SESSION} AND id = ?)"
-        query = f"{wanted} AND key > {place} ORDER BY key LIMIT ?"
+        query = f"{wanted} AND key {beyond} {place} ORDER BY {order} LIMIT ?"
         return await self._read(_decode_execution, query, *values, session_id, after, most)
 
     async def execution(self, session_id: str, execution_id: str) -> Execution | None:
@@ -230,6 +233,13 @@ class Store:
         """Without reading it: it may have much output."""
         query = f"SELECT 1 FROM executions WHERE session = {SESSION} AND id = ?"
         return bool(await self._read(int, query, session_id, execution_id))
+
+    async def first_event(self, session_id: str, execution_ids: list[str]) -> int | None:
+        """The number of the first event of any of these."""
+        marks = ", ".join("?" * len(execution_ids))
+        query = f"""SELECT min(seq) FROM events WHERE session = {SESSION}
+            AND execution_id IN ({marks}) HAVING min(seq) IS NOT NULL"""
+        return _only(await self._read(int, query, session_id, *execution_ids))
 
     async def last_executions(self, session_id: str, count: int) -> list[str]:
         """The ids of the last ones, oldest first."""

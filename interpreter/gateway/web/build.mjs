@@ -27,26 +27,32 @@ const gzipped = promisify(gzip);
 await rm("dist", { recursive: true, force: true });
 await mkdir("dist/assets", { recursive: true });
 
-const built = await build({
-  entryPoints: Object.values(PAGES).map((name) => `src/${name}.ts`),
+const shared = {
   outdir: "dist/assets",
   bundle: true,
-  splitting: true,
   minify: true,
   format: "esm",
   target: "es2022",
   entryNames: "[name]-[hash]",
+  metafile: true,
+  write: false,
+};
+// A worker is a script of its own, which the page has to know by name.
+const worker = await build({ ...shared, entryPoints: ["src/live/follower.ts"] });
+const built = await build({
+  ...shared,
+  entryPoints: Object.values(PAGES).map((name) => `src/${name}.ts`),
+  splitting: true,
+  define: { WORKER_URL: JSON.stringify(`/assets/${basename(worker.outputFiles[0].path)}`) },
   chunkNames: "chunk-[hash]",
   assetNames: "[name]-[hash]",
   loader: { ".woff2": "file", ".svg": "file", ".png": "file" },
   publicPath: "/assets",
   legalComments: "linked",
-  metafile: true,
-  write: false,
 });
 
 const assets = {};
-for (const { path, contents } of built.outputFiles) {
+for (const { path, contents } of [...worker.outputFiles, ...built.outputFiles]) {
   const name = basename(path);
   const type = TYPES[extname(name)];
   if (type === undefined) throw new Error(`${name}: build.mjs does not know what type that is`);

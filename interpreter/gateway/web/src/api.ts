@@ -1,32 +1,69 @@
-// The gateway's API as the page uses it. Who asks is told by a cookie that no script can read.
-
-export interface Session {
-  id: string;
-  name: string | null;
-  state: string;
-  environment: string;
-}
+// Requests to the gateway. The cookie says who asks; an embedded page has a token instead, which it was
+// given in its address and which never leaves this module except as a header.
 
 export class ApiError extends Error {
   constructor(
     readonly status: number,
     readonly code: string,
     message: string,
+    readonly hint: string,
   ) {
     super(message);
   }
 }
 
-export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+export const headers: Record<string, string> = { "X-Interpreter": "page" };
+
+export function useToken(token: string): void {
+  headers["Authorization"] = `Bearer ${token}`;
+}
+
+let whenSignedOut = (): void => {};
+
+export function onSignedOut(then: () => void): void {
+  whenSignedOut = then;
+}
+
+export async function call(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  const isData = body instanceof Blob;
   const answer = await fetch(path, {
     method,
-    headers: { "X-Interpreter": "page", ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
-    body: body === undefined ? null : JSON.stringify(body),
+    headers: body === undefined || isData ? headers : { ...headers, "Content-Type": "application/json" },
+    body: body === undefined ? undefined : isData ? body : JSON.stringify(body),
+    signal,
   });
-  const text = await answer.text();
-  if (!answer.ok) {
-    const { code, message } = JSON.parse(text).error;
-    throw new ApiError(answer.status, code, message);
+  if (!answer.ok) throw await problem(answer);
+  return answer;
+}
+
+export async function problem(answer: Response): Promise<ApiError> {
+  let error = { code: "unknown", message: `The gateway answered ${answer.status}.`, hint: "" };
+  try {
+    error = { ...error, ...(await answer.json()).error };
+  } catch {
+    // It is no answer of the gateway's: what the status says has to do.
   }
-  return (text === "" ? undefined : JSON.parse(text)) as T;
+  if (answer.status === 401) whenSignedOut();
+  return new ApiError(answer.status, error.code, error.message, error.hint);
+}
+
+export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return (await call("GET", path, undefined, signal)).json();
+}
+
+export async function post<T>(path: string, body?: unknown): Promise<T> {
+  const answer = await call("POST", path, body ?? {});
+  return answer.status === 204 ? (undefined as T) : answer.json();
+}
+
+export const sessionUrl = (id: string): string => `/v1/sessions/${encodeURIComponent(id)}`;
+
+export const fileUrl = (session: string, path: string): string =>
+  `${sessionUrl(session)}/files/${path.split("/").map(encodeURIComponent).join("/")}`;
+
+// What to tell a person of something that went wrong.
+export function explain(error: unknown): string {
+  if (error instanceof ApiError) return `${error.message} ${error.hint}`.trim();
+  if (error instanceof TypeError) return "The gateway cannot be reached.";
+  return error instanceof Error ? error.message : String(error);
 }

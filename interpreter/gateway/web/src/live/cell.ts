@@ -1,0 +1,199 @@
+// One cell as the page shows it: its execution, and its outputs folded event by event.
+
+import { signal } from "@preact/signals";
+import { isFinal, type Execution, type MimeBundle, type Output, type StreamEvent } from "../types";
+import { TextBuffer } from "./text";
+
+export type Shown =
+  | { kind: "text"; key: number; name: "stdout" | "stderr"; buffer: TextBuffer }
+  | { kind: "data"; key: number; data: MimeBundle; metadata: Record<string, unknown>; display: string | null; result: boolean }
+  | { kind: "error"; key: number; ename: string; evalue: string; traceback: string[] }
+  | { kind: "gap"; key: number; dropped: number };
+
+const MOST_OUTPUTS = 300;
+const OUTPUT_EVENTS = new Set(["stream", "display", "update", "clear", "error"]);
+let keys = 0;
+
+export class LiveCell {
+  readonly id: string;
+  readonly execution;
+  readonly outputs = signal<Shown[]>([]);
+  readonly asked = signal<{ prompt: string; password: boolean; seq: number } | null>(null);
+  readonly warning = signal<string | null>(null);
+  // Events up to this number are in what is shown.
+  applied: number;
+  // Whether the code is known: events do not tell it.
+  known: boolean;
+  private clearPending = false;
+
+  constructor(execution: Execution, applied: number, known = true) {
+    this.id = execution.id;
+    this.applied = applied;
+    this.known = known;
+    const { outputs, ...rest } = execution;
+    this.execution = signal<Omit<Execution, "outputs">>(rest);
+    if (isFinal(execution.status)) this.replace(outputs);
+    else this.applied = 0;
+  }
+
+  get final(): boolean {
+    return isFinal(this.execution.peek().status);
+  }
+
+  get isCommand(): boolean {
+    return this.execution.peek().context === null;
+  }
+
+  // Takes an event in. False says that the execution has to be read anew: it had ended already.
+  apply(event: StreamEvent): boolean {
+    if (event.seq <= this.applied) return true;
+    this.applied = event.seq;
+    const { type, data } = event;
+    if (type === "done") {
+      this.settle(data.execution);
+      return true;
+    }
+    if (this.final) return !OUTPUT_EVENTS.has(type);
+    switch (type) {
+      case "status":
+        if (data.status === "queued" || data.status === "running") this.patch(data);
+        if ("answered" in data) this.asked.value = null;
+        break;
+      case "stream":
+        this.obeyClear();
+        this.stream(data.name, data.text);
+        break;
+      case "display":
+        this.obeyClear();
+        this.add({
+          kind: "data",
+          key: keys++,
+          data: data.data,
+          metadata: data.metadata ?? {},
+          display: data.display_id ?? null,
+          result: data.output_type === "execute_result",
+        });
+        if (data.execution_count != null) this.patch({ execution_count: data.execution_count });
+        break;
+      case "update":
+        this.outputs.value = this.outputs.peek().map((output) =>
+          output.kind === "data" && output.display === data.display_id
+            ? { ...output, data: data.data, metadata: data.metadata ?? {} }
+            : output,
+        );
+        break;
+      case "error":
+        this.obeyClear();
+        this.add({ kind: "error", key: keys++, ename: data.ename, evalue: data.evalue, traceback: data.traceback });
+        break;
+      case "clear":
+        if (data.wait) this.clearPending = true;
+        else this.outputs.value = [];
+        break;
+      case "input_request":
+        this.asked.value = { prompt: data.prompt, password: data.password, seq: event.seq };
+        break;
+      case "warning":
+        this.warning.value = data.message;
+        break;
+      case "files":
+        this.execution.value = { ...this.execution.peek(), files: data.files, files_left_out: data.left_out ?? 0 };
+    }
+    return true;
+  }
+
+  // The execution as the gateway has it: what it says holds.
+  settle(execution: Execution): void {
+    const { outputs, ...rest } = execution;
+    this.known = true;
+    this.execution.value = rest;
+    this.asked.value = null;
+    this.warning.value = null;
+    this.replace(outputs);
+  }
+
+  // What events do not tell, from the execution that was read for it.
+  identify(execution: Execution): void {
+    const { code, by, context, queued_at, timeout } = execution;
+    this.known = true;
+    this.patch({ code, by, context, queued_at, timeout });
+  }
+
+  private patch(facts: Record<string, unknown>): void {
+    const old = this.execution.peek();
+    const next: Record<string, unknown> = { ...old };
+    for (const key of ["status", "execution_count", "code", "by", "context", "queued_at", "timeout"]) {
+      if (facts[key] !== undefined) next[key] = facts[key];
+    }
+    if (facts["status"] === "running" && !old.started_at) next["started_at"] = new Date().toISOString();
+    this.execution.value = next as unknown as Omit<Execution, "outputs">;
+  }
+
+  private obeyClear(): void {
+    if (this.clearPending) this.outputs.value = [];
+    this.clearPending = false;
+    if (this.asked.peek()) this.asked.value = null;
+  }
+
+  // Joins the stream of this name, unless something else came since.
+  private stream(name: "stdout" | "stderr", text: string): void {
+    const outputs = this.outputs.peek();
+    for (let at = outputs.length - 1; at >= 0; at--) {
+      const output = outputs[at]!;
+      if (output.kind !== "text") break;
+      if (output.name !== name) continue;
+      output.buffer.append(text);
+      this.outputs.value = outputs.with(at, { ...output });
+      return;
+    }
+    this.add({ kind: "text", key: keys++, name, buffer: new TextBuffer(text) });
+  }
+
+  private add(output: Shown): void {
+    const outputs = [...this.outputs.peek(), output];
+    if (outputs.length > MOST_OUTPUTS) {
+      const middle = outputs.findIndex((o) => o.kind === "gap");
+      const at = middle < 0 ? MOST_OUTPUTS / 2 : middle;
+      const dropped = (middle < 0 ? 0 : (outputs[at] as { dropped: number }).dropped) + 50;
+      outputs.splice(at, middle < 0 ? 50 : 51, { kind: "gap", key: keys++, dropped });
+    }
+    this.outputs.value = outputs;
+  }
+
+  // What is the same stays the same object, so that nothing that is on the screen is made anew.
+  private replace(outputs: Output[]): void {
+    const old = this.outputs.peek();
+    const next: Shown[] = outputs.map((output, at) => {
+      const before = old[at];
+      const key = before?.kind === kindOf(output) ? before.key : keys++;
+      if (output.output_type === "stream") {
+        return { kind: "text", key, name: output.name, buffer: new TextBuffer(output.text) };
+      }
+      if (output.output_type === "error") {
+        const { ename, evalue, traceback } = output;
+        return { kind: "error", key, ename, evalue, traceback };
+      }
+      if (before?.kind === "data" && same(before.data, output.data)) return before;
+      const { data, metadata } = output;
+      return { kind: "data", key, data, metadata, display: null, result: output.output_type === "execute_result" };
+    });
+    if (next.length > MOST_OUTPUTS) {
+      const half = MOST_OUTPUTS / 2;
+      next.splice(half, next.length - MOST_OUTPUTS, { kind: "gap", key: keys++, dropped: next.length - MOST_OUTPUTS });
+    }
+    this.outputs.value = next;
+  }
+}
+
+function kindOf(output: Output): Shown["kind"] {
+  return output.output_type === "stream" ? "text" : output.output_type === "error" ? "error" : "data";
+}
+
+function same(a: MimeBundle, b: MimeBundle): boolean {
+  const keys = Object.keys(a);
+  if (keys.length !== Object.keys(b).length) return false;
+  return keys.every((key) => {
+    const [x, y] = [a[key], b[key]];
+    return x === y || (typeof x === "object" && JSON.stringify(x) === JSON.stringify(y));
+  });
+}

@@ -1,0 +1,173 @@
+// Follows a session's events in a thread of its own, so that whatever a cell shows, the page goes on.
+//
+// Events are read, parsed, cut to what a page can show and handed over in batches. A connection that
+// breaks is made again from the last number that was seen: nothing is missing, nothing comes twice.
+
+import type { StreamEvent } from "../types";
+
+export type ToWorker =
+  | {
+      do: "follow";
+      run: number;
+      url: string;
+      headers: Record<string, string>;
+      after: number;
+      // The page has applied events up to this number: what comes before and after it is not joined.
+      known: number;
+    }
+  | { do: "rest"; run: number };
+
+export type FromWorker =
+  | { run: number; is: "events"; events: StreamEvent[]; seq: number }
+  | { run: number; is: "state"; state: "live" | "waiting" | "gone" | "signed-out" };
+
+type Message<T> = T extends unknown ? Omit<T, "run"> : never;
+
+const BATCH_MS = 40;
+const MOST_DATA = 2 * 1024 * 1024;
+const MOST_TEXT = 512 * 1024;
+const QUIET_MS = 45_000;
+
+let run = 0;
+let stop: AbortController | null = null;
+let batch: StreamEvent[] = [];
+let seen = 0;
+let known = 0;
+let timer: ReturnType<typeof setTimeout> | null = null;
+
+function send(message: Message<FromWorker>): void {
+  (self as unknown as Worker).postMessage({ ...message, run });
+}
+
+function hand(): void {
+  if (timer !== null) clearTimeout(timer);
+  timer = null;
+  const events = batch;
+  batch = [];
+  for (const event of events) if (event.type === "stream") event.data.text = clipped(event.data.text);
+  send({ is: "events", events, seq: seen });
+}
+
+function clipped(text: string): string {
+  if (text.length <= MOST_TEXT) return text;
+  const half = MOST_TEXT / 2;
+  const from = text.indexOf("\n", half);
+  const to = text.lastIndexOf("\n", text.length - half);
+  if (from < 0 || to <= from) return text.slice(0, half) + text.slice(-half);
+  // The reader counts these lines without having them.
+  let lines = 0;
+  for (let at = from; at >= 0 && at < to; at = text.indexOf("\n", at + 1)) lines++;
+  return `${text.slice(0, from + 1)}\u0000${lines}\u0000${text.slice(to + 1)}`;
+}
+
+function take(type: StreamEvent["type"], seq: number, json: string): void {
+  seen = seq;
+  const data = JSON.parse(json);
+  const id: string | null = data.execution_id ?? null;
+  if (type === "stream") {
+    const last = batch[batch.length - 1];
+    const joins = last?.type === "stream" && last.id === id && last.data.name === data.name;
+    if (joins && (last.seq > known || seq <= known)) {
+      last.data.text += data.text;
+      last.seq = seq;
+      if (last.data.text.length > 8 * MOST_TEXT) hand();
+      return;
+    }
+  } else if (type === "display" || type === "update") {
+    data.data = reduced(data.data, json.length);
+  } else if (type === "done") {
+    delete data.execution.text;
+    for (const output of data.execution.outputs) {
+      if (output.data) output.data = reduced(output.data, json.length);
+    }
+  }
+  batch.push({ seq, type, id, data });
+  plan();
+}
+
+function plan(): void {
+  timer ??= setTimeout(hand, BATCH_MS);
+}
+
+// A bundle without what is too large to be shown; `whole` is an upper bound of its size.
+function reduced(data: Record<string, unknown>, whole: number): Record<string, unknown> {
+  if (whole <= MOST_DATA) return data;
+  const kept: Record<string, unknown> = {};
+  for (const [mime, value] of Object.entries(data)) {
+    const size = typeof value === "string" ? value.length : JSON.stringify(value).length;
+    if (size <= MOST_DATA) kept[mime] = value;
+    else kept["text/plain"] ??= `[${mime} of ${size.toLocaleString("en")} characters is too large to be shown here]`;
+  }
+  return kept;
+}
+
+async function follow(url: string, headers: Record<string, string>, after: number, mine: number): Promise<void> {
+  let wait = 250;
+  seen = after;
+  while (run === mine) {
+    const abort = (stop = new AbortController());
+    try {
+      const answer = await fetch(url, {
+        headers: { ...headers, Accept: "text/event-stream", "Last-Event-ID": String(seen) },
+        signal: abort.signal,
+        cache: "no-store",
+      });
+      if (answer.status === 401 || answer.status === 403) return send({ is: "state", state: "signed-out" });
+      if (answer.status === 404) return send({ is: "state", state: "gone" });
+      if (!answer.ok || !answer.body) throw new Error(String(answer.status));
+      wait = 250;
+      send({ is: "state", state: "live" });
+      await read(answer.body, abort, mine);
+    } catch {
+      // Whatever it was, the way on is the same: once more, from the last number.
+    }
+    if (run !== mine) return;
+    send({ is: "state", state: "waiting" });
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    wait = Math.min(wait * 2, 5_000);
+  }
+}
+
+async function read(body: ReadableStream<Uint8Array>, abort: AbortController, mine: number): Promise<void> {
+  const reader = body.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>).getReader();
+  let pieces: string[] = [];
+  let type = "";
+  let seq = 0;
+  const line = (text: string): void => {
+    if (text.startsWith("data: ")) take(type as StreamEvent["type"], seq, text.slice(6));
+    else if (text.startsWith("id: ")) seq = Number(text.slice(4));
+    else if (text.startsWith("event: ")) type = text.slice(7);
+  };
+  // The gateway sends something every 15 seconds. A connection that says nothing for long is dead.
+  let watch = setTimeout(() => abort.abort(), QUIET_MS);
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || run !== mine) return;
+      clearTimeout(watch);
+      watch = setTimeout(() => abort.abort(), QUIET_MS);
+      let from = 0;
+      for (let end = value.indexOf("\n"); end >= 0; end = value.indexOf("\n", from)) {
+        pieces.push(value.slice(from, end));
+        line(pieces.length === 1 ? pieces[0]! : pieces.join(""));
+        pieces = [];
+        from = end + 1;
+      }
+      if (from < value.length) pieces.push(value.slice(from));
+    }
+  } finally {
+    clearTimeout(watch);
+    abort.abort();
+  }
+}
+
+self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
+  run = data.run;
+  stop?.abort();
+  if (timer !== null) clearTimeout(timer);
+  timer = null;
+  batch = [];
+  if (data.do !== "follow") return;
+  known = data.known;
+  void follow(data.url, data.headers, data.after, run);
+};

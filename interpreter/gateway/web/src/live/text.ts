@@ -1,0 +1,174 @@
+// Text as a terminal shows it, bounded: the first lines and the last ones stay, however many come.
+
+const HEAD_LINES = 500;
+const TAIL_LINES = 4000;
+const TAIL_CHARACTERS = 1024 * 1024;
+const LINE = 8192;
+const SKIPPED = /\u0000(\d+)\u0000/;
+
+export class TextBuffer {
+  readonly head: string[] = [];
+  private tail: string[] = [];
+  private tailSize = 0;
+  private open = "";
+  skipped = 0;
+
+  constructor(text = "") {
+    if (text) this.append(text);
+  }
+
+  // Everything that was kept, the last line also while it is being written.
+  lines(): { head: string[]; tail: string[] } {
+    const last = shown(this.open);
+    if (!last) return { head: this.head, tail: this.tail };
+    return this.tail.length || this.skipped || this.head.length >= HEAD_LINES
+      ? { head: this.head, tail: [...this.tail, last] }
+      : { head: [...this.head, last], tail: [] };
+  }
+
+  get count(): number {
+    return this.head.length + this.skipped + this.tail.length + (this.open ? 1 : 0);
+  }
+
+  append(text: string): void {
+    const gap = SKIPPED.exec(text);
+    if (gap) {
+      this.append(text.slice(0, gap.index));
+      this.skipped += Number(gap[1]) + this.tail.length;
+      this.tail = [];
+      this.tailSize = 0;
+      return this.append(text.slice(gap.index + gap[0].length));
+    }
+    let from = 0;
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", from)) {
+      this.add(shown(overwritten(this.open + text.slice(from, end))));
+      this.open = "";
+      from = end + 1;
+    }
+    if (from < text.length) this.open = overwritten(this.open + text.slice(from));
+    if (this.open.length > LINE) this.open = this.open.slice(0, LINE);
+    if (this.tail.length > 2 * TAIL_LINES || this.tailSize > 2 * TAIL_CHARACTERS) this.trim();
+  }
+
+  private add(line: string): void {
+    const kept = line.length > LINE ? line.slice(0, LINE) + " …" : line;
+    if (this.head.length < HEAD_LINES && !this.skipped) {
+      this.head.push(kept);
+      return;
+    }
+    this.tail.push(kept);
+    this.tailSize += kept.length;
+  }
+
+  private trim(): void {
+    let drop = Math.max(0, this.tail.length - TAIL_LINES);
+    for (let at = 0; at < this.tail.length; at++) {
+      if (at >= drop && this.tailSize <= TAIL_CHARACTERS) break;
+      this.tailSize -= this.tail[at]!.length;
+      drop = at + 1;
+    }
+    this.tail.splice(0, drop);
+    this.skipped += drop;
+  }
+}
+
+// A line after its carriage returns and backspaces: progress bars write over themselves.
+function overwritten(line: string): string {
+  if (!line.includes("\r") && !line.includes("\b")) return line;
+  const pending = line.endsWith("\r") ? "\r" : "";
+  let result = "";
+  for (const part of line.split("\r")) {
+    if (part.includes("\u001b") || result.includes("\u001b")) result = part || result;
+    else result = part + result.slice(part.length);
+  }
+  while (result.includes("\b")) {
+    const next = result.replace(/[^\b]?\b/, "");
+    if (next === result) break;
+    result = next;
+  }
+  return result + pending;
+}
+
+function shown(line: string): string {
+  return line.endsWith("\r") ? line.slice(0, -1) : line;
+}
+
+export interface Span {
+  text: string;
+  style: string;
+}
+
+// Splits text at its colour codes; `style` is a list of class names. All other codes are dropped.
+export function spans(text: string): Span[] {
+  if (!text.includes("\u001b")) return [{ text, style: "" }];
+  const found: Span[] = [];
+  const state = { fg: "", bg: "", bold: false, dim: false, italic: false, underline: false, inverse: false };
+  let at = 0;
+  const codes = /\u001b(?:\[([0-9;:]*)([@-~])|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
+  const put = (until: number): void => {
+    if (until > at) found.push({ text: text.slice(at, until), style: classes(state) });
+  };
+  for (let match = codes.exec(text); match; match = codes.exec(text)) {
+    put(match.index);
+    at = codes.lastIndex;
+    if (match[2] === "m") apply(state, (match[1] || "0").split(/[;:]/).map(Number));
+  }
+  put(text.length);
+  return found;
+}
+
+type Style = { fg: string; bg: string; bold: boolean; dim: boolean; italic: boolean; underline: boolean; inverse: boolean };
+
+function apply(state: Style, codes: number[]): void {
+  for (let i = 0; i < codes.length; i++) {
+    const code = codes[i]!;
+    if (code === 0) Object.assign(state, { fg: "", bg: "", bold: false, dim: false, italic: false, underline: false, inverse: false });
+    else if (code === 1) state.bold = true;
+    else if (code === 2) state.dim = true;
+    else if (code === 3) state.italic = true;
+    else if (code === 4) state.underline = true;
+    else if (code === 7) state.inverse = true;
+    else if (code === 22) state.bold = state.dim = false;
+    else if (code === 23) state.italic = false;
+    else if (code === 24) state.underline = false;
+    else if (code === 27) state.inverse = false;
+    else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) state.fg = String(code % 10 + (code >= 90 ? 8 : 0));
+    else if (code === 39) state.fg = "";
+    else if ((code >= 40 && code <= 47) || (code >= 100 && code <= 107)) state.bg = String(code % 10 + (code >= 100 ? 8 : 0));
+    else if (code === 49) state.bg = "";
+    else if (code === 38 || code === 48) {
+      const colour = codes[i + 1] === 5 ? sixteen(codes[i + 2] ?? 0) : nearest(codes.slice(i + 2, i + 5));
+      if (code === 38) state.fg = colour;
+      else state.bg = colour;
+      i += codes[i + 1] === 5 ? 2 : 4;
+    }
+  }
+}
+
+// Of 256 colours, the nearest of the sixteen that the page has in light and dark.
+function sixteen(code: number): string {
+  if (code < 16) return String(code);
+  if (code >= 232) return code < 238 ? "8" : code < 247 ? "7" : "15";
+  const n = code - 16;
+  return nearest([Math.floor(n / 36) * 51, (Math.floor(n / 6) % 6) * 51, (n % 6) * 51]);
+}
+
+function nearest([r = 0, g = 0, b = 0]: number[]): string {
+  const bright = Math.max(r, g, b) > 200 ? 8 : 0;
+  const limit = Math.max(r, g, b) / 2;
+  return String(bright + (r > limit ? 1 : 0) + (g > limit ? 2 : 0) + (b > limit ? 4 : 0));
+}
+
+function classes(s: Style): string {
+  const [fg, bg] = s.inverse ? [s.bg || "inverse", s.fg || "inverse"] : [s.fg, s.bg];
+  const names: string[] = [];
+  if (fg) names.push(`fg-${fg}`);
+  if (bg) names.push(`bg-${bg}`);
+  if (s.bold) names.push("bold");
+  if (s.dim) names.push("dim");
+  if (s.italic) names.push("italic");
+  if (s.underline) names.push("underline");
+  return names.join(" ");
+}
+
+export const stripped = (text: string): string => spans(text).map((span) => span.text).join("");

@@ -1,0 +1,130 @@
+// An output that may hold scripts, in a frame of no origin: it reaches neither the page nor the API.
+//
+// The frame is told what to show, and tells how high it is; nothing else that it says is heard. Frames
+// exist while they are near the screen, and only so many of them.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { bytes } from "../format";
+import { isDark } from "../theme";
+
+const LARGE = 2 * 1024 * 1024;
+const HIGHEST = 640;
+const MOST_FRAMES = 16;
+const mounted = new Set<{ near: boolean; leave: () => void }>();
+
+export type ToFrame = { mime: string; value: unknown; dark: boolean };
+
+const KINDS: Record<string, string> = {
+  "text/html": "HTML",
+  "text/markdown": "Text",
+  "image/svg+xml": "Drawing",
+  "text/latex": "Formula",
+  "application/javascript": "Script",
+};
+
+export function Frame({ mime, value, label }: { mime: string; value: unknown; label: string }) {
+  const size = typeof value === "string" ? value.length : 0;
+  const place = useRef<HTMLDivElement>(null);
+  const [shown, setShown] = useState(false);
+  const [height, setHeight] = useState(60);
+  const [tall, setTall] = useState(false);
+
+  useEffect(() => {
+    const me = { near: false, leave: () => setShown(false) };
+    const near = new IntersectionObserver(
+      ([entry]) => {
+        me.near = entry!.isIntersecting;
+        if (!me.near) return;
+        mounted.delete(me);
+        mounted.add(me);
+        setShown(true);
+        for (const other of mounted) {
+          if (mounted.size <= MOST_FRAMES) break;
+          if (other.near) continue;
+          mounted.delete(other);
+          other.leave();
+        }
+      },
+      { rootMargin: "600px" },
+    );
+    near.observe(place.current!);
+    return () => {
+      near.disconnect();
+      mounted.delete(me);
+    };
+  }, []);
+
+  if (size > LARGE) {
+    return <p class="faint">{KINDS[mime] ?? mime} of {bytes(size)} is too large to be shown here.</p>;
+  }
+  const most = tall ? 20_000 : HIGHEST;
+  return (
+    <div class="framed" ref={place} style={{ minHeight: `${Math.min(height, most)}px` }}>
+      {shown && (
+        <Inner
+          mime={mime}
+          value={value}
+          title={`${KINDS[mime] ?? "Chart"} of ${label}`}
+          height={Math.min(height, most)}
+          onHeight={setHeight}
+        />
+      )}
+      {height > HIGHEST && (
+        <button class="quiet" onClick={() => setTall(!tall)} aria-expanded={tall}>
+          {tall ? "Show less" : "Show all of it"}
+        </button>
+      )}
+    </div>
+  );
+}
+
+interface InnerProps {
+  mime: string;
+  value: unknown;
+  title: string;
+  height: number;
+  onHeight: (height: number) => void;
+}
+
+function Inner({ mime, value, title, height, onHeight }: InnerProps) {
+  const frame = useRef<HTMLIFrameElement>(null);
+  const ready = useRef(false);
+  const content = useRef<ToFrame>(null!);
+  content.current = { mime, value, dark: isDark.value };
+  // The frame knows its colours from the start, and is not loaded again when they change.
+  const [address] = useState(`/frame#${isDark.peek() ? "dark" : "light"}`);
+
+  useEffect(() => {
+    let told = 0;
+    const hear = (event: MessageEvent): void => {
+      const target = frame.current?.contentWindow;
+      if (!target || event.source !== target) return;
+      const said = event.data as { ready?: unknown; height?: unknown } | null;
+      if (typeof said !== "object" || said === null) return;
+      if (said.ready === true && !ready.current) {
+        ready.current = true;
+        target.postMessage(content.current, "*");
+      } else if (typeof said.height === "number" && Number.isFinite(said.height)) {
+        told = Math.max(8, Math.min(20_000, Math.ceil(said.height)));
+        onHeight(told);
+      }
+    };
+    window.addEventListener("message", hear);
+    return () => window.removeEventListener("message", hear);
+  }, []);
+
+  useEffect(() => {
+    if (ready.current) frame.current?.contentWindow?.postMessage(content.current, "*");
+  }, [mime, value, isDark.value]);
+
+  return (
+    <iframe
+      ref={frame}
+      title={title}
+      src={address}
+      sandbox="allow-scripts"
+      referrerpolicy="no-referrer"
+      style={{ height: `${height}px` }}
+    />
+  );
+}

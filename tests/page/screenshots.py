@@ -1,0 +1,125 @@
+"""Makes the pictures in docs/images: `python -m tests.page.screenshots`.
+
+Each main view of the page, light and dark, on a desk and on a phone, of a live gateway with real kernels.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from interpreter import Client, Session
+from tests.conftest import Gateway
+from tests.page.conftest import CHROMIUM, FLAGS
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+SIZES = {"desk": (1120, 900), "phone": (390, 800)}
+PREPARE = """
+import numpy as np
+import pandas as pd
+
+rng = np.random.default_rng(7)
+days = pd.date_range("2026-03-01", periods=120, name="day")
+sales = pd.DataFrame({"north": 40 + rng.normal(0, 3, 120).cumsum(), "south": 55 + rng.normal(0, 3, 120).cumsum()}, index=days).round(1)
+sales.to_csv("sales.csv")
+sales.tail(4)
+"""
+PLOT = """
+import matplotlib.pyplot as plt
+
+ax = sales.plot(figsize=(7.5, 2.6), lw=1.6, color=["#2a6857", "#c77d2b"])
+ax.spines[["top", "right"]].set_visible(False)
+ax.set_xlabel("")
+plt.show()
+"""
+WRONG = "sales.groupby('region').sum()"
+LONG = """
+from time import sleep
+for epoch in range(1, 500):
+    print(f"\\repoch {epoch:3d}   loss {2.4 / epoch + 0.11:.4f}", end="")
+    sleep(0.2)
+"""
+
+
+def prepare(client: Client, agent: Client) -> Session:
+    """Some sessions as one would find them on a weekday."""
+    for name, state in (("quarterly report", "paused"), ("etl check", "stopped"), ("scratch", "ready")):
+        session = client.create_session(name=name)
+        session.run("import pandas as pd")
+        if state == "paused":
+            session.pause()
+        elif state == "stopped":
+            session.stop()
+    training = agent.create_session(name="model training", limits={"cpus": 2})
+    training.submit(LONG.strip(), timeout=300)
+    live = agent.create_session(name="sales analysis")
+    live.run(PREPARE.strip())
+    live.run(PLOT.strip())
+    live.run(WRONG)
+    live.files.write("notes/findings.md", "# Findings\n\nThe north has caught up.\n")
+    live.files.write("report.json", '{"rows": 120, "ok": true}')
+    return live
+
+
+def take(page: Page, name: str) -> None:
+    IMAGES.mkdir(exist_ok=True)
+    page.screenshot(path=IMAGES / f"{name}.png", animations="disabled", caret="hide")
+    print(name, (IMAGES / f"{name}.png").stat().st_size)
+
+
+def views(browser: Browser, gateway: Gateway, live: Session, size: str, scheme: str) -> None:
+    width, height = SIZES[size]
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, is_mobile=size == "phone", has_touch=size == "phone"
+    )  # type: ignore[arg-type]
+    context.set_default_timeout(60_000)
+    context.request.post(f"{gateway.url}/login", data={"token": gateway.token})
+    page = context.new_page()
+    ending = f"{size}-{scheme}"
+    page.goto(gateway.url)
+    expect(page.locator(".session-row", has_text="model training")).to_contain_text("% CPU")
+    take(page, f"sessions-{ending}")
+    page.goto(f"{gateway.url}/sessions/{live.id}")
+    expect(page.locator(".tok-keyword").first).to_be_visible()
+    expect(page.frame_locator(".framed iframe").locator("table")).to_be_visible()
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    take(page, f"notebook-{ending}")
+    page.goto(f"{gateway.url}/sessions/{live.id}#files")
+    page.reload()
+    page.get_by_role("button", name="sales.csv").first.click()
+    expect(page.get_by_role("columnheader").first).to_be_visible()
+    take(page, f"files-{ending}")
+    page.goto(f"{gateway.url}/sessions/{live.id}#terminal")
+    page.reload()
+    screen = page.locator(".xterm-rows")
+    expect(screen).to_contain_text("$")
+    page.keyboard.type("ls --color=always; head -n 3 sales.csv; python3 --version\n")
+    expect(screen).to_contain_text(re.compile(r"Python 3[\s\S]*\$"))
+    take(page, f"terminal-{ending}")
+    with gateway.client() as http:
+        http.delete(f"/v1/sessions/{live.id}/terminals/1")
+    context.close()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="interpreter-screenshots-") as root:
+        gateway = Gateway(Path(root) / "data", spares="1").start()
+        try:
+            person, agent = (Client(gateway.url, gateway.token, by=by) for by in ("ada", "research agent"))
+            live = prepare(person, agent)
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+                for size in SIZES:
+                    for scheme in ("light", "dark"):
+                        views(browser, gateway, live, size, scheme)
+                browser.close()
+        finally:
+            gateway.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

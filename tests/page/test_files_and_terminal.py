@@ -1,0 +1,98 @@
+"""Files in and out by hand, and a terminal that real programs run in."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from interpreter import Session
+from tests.conftest import Gateway, only
+
+pytestmark = only("embedded")
+
+DROP = """([place, names]) => {
+  const data = new DataTransfer();
+  for (const name of names) data.items.add(new File([`dropped ${name}`], name, {type: "text/plain"}));
+  const options = {dataTransfer: data, bubbles: true, cancelable: true};
+  for (const type of ["dragover", "drop"]) place.dispatchEvent(new DragEvent(type, options));
+}"""
+
+
+def test_files_are_browsed_previewed_dropped_in_and_taken_out(
+    page: Page, gateway: Gateway, live: Session, tmp_path: Path
+) -> None:
+    live.run(
+        "import os; os.makedirs('data/deep'); import matplotlib.pyplot as plt\n"
+        "open('data/table.csv', 'w').write('city,people\\n\"Bonn, am Rhein\",335975\\nUlm,128928\\n')\n"
+        "plt.plot([1, 2]); plt.savefig('data/plot.png'); plt.close()\n"
+        "open('notes.txt', 'w').write('first line\\n<b>second</b>\\n')"
+    )
+    page.goto(f"{gateway.url}/sessions/{live.id}#files")
+    files = page.get_by_role("region", name="Files")
+    preview = page.get_by_role("complementary")
+    files.get_by_role("button", name="notes.txt").first.click()
+    expect(preview).to_contain_text("<b>second</b>")
+    files.get_by_role("button", name="data").first.click()
+    files.get_by_role("button", name="table.csv").first.click()
+    expect(preview.get_by_role("columnheader")).to_have_text(["city", "people"])
+    expect(preview.get_by_role("row").nth(1)).to_have_text("Bonn, am Rhein335975")
+    files.get_by_role("button", name="plot.png").first.click()
+    image = preview.get_by_role("img", name="plot.png")
+    expect(image).to_be_visible()
+    page.wait_for_function("image => image.naturalWidth > 100", arg=image.element_handle())
+    # Dropped files arrive in the folder that is open; so do chosen ones, however large.
+    page.evaluate(DROP, [files.element_handle(), ["one.txt", "zwei ä #.txt"]])
+    expect(files.get_by_role("button", name="zwei ä #.txt").first).to_be_visible()
+    assert live.files.read("data/zwei ä #.txt").decode() == "dropped zwei ä #.txt"
+    large = tmp_path / "large.bin"
+    large.write_bytes(b"x" * 20_000_000)
+    files.get_by_label("Files to upload").set_input_files(large)
+    expect(files.get_by_role("button", name="large.bin").first).to_contain_text("20 MB")
+    with page.expect_download() as download:
+        files.get_by_role("link", name="Download one.txt").click()
+    assert Path(download.value.path()).read_text() == "dropped one.txt"
+    with page.expect_download() as download:
+        files.get_by_role("link", name="Folder as zip").click()
+    names = zipfile.ZipFile(io.BytesIO(Path(download.value.path()).read_bytes())).namelist()
+    assert any(name.endswith("table.csv") for name in names)
+    # What a cell makes meanwhile appears by itself.
+    live.run("open('data/new.txt', 'w').write('new')")
+    expect(files.get_by_role("button", name="new.txt").first).to_be_visible()
+    files.get_by_role("button", name="Delete one.txt").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(files.get_by_role("button", name="one.txt")).to_have_count(0)
+    assert "data/one.txt" not in [entry.path for entry in live.files.list("data")]
+
+
+def test_vim_runs_in_the_terminal(page: Page, gateway: Gateway, live: Session) -> None:
+    """A program that draws on the whole screen is used for real, through a reload and a resize."""
+    page.goto(f"{gateway.url}/sessions/{live.id}#terminal")
+    screen = page.locator(".xterm-rows")
+    expect(page.locator(".screen[data-state=open]")).to_be_visible()
+    expect(screen).to_contain_text("$")
+    page.keyboard.type("vim.tiny -u NONE notes.txt\n")
+    expect(screen).to_contain_text("~")
+    page.keyboard.type("ihello from vim")
+    expect(screen).to_contain_text("hello from vim")
+    page.keyboard.press("Escape")
+    page.reload()
+    expect(page.locator(".screen[data-state=open]")).to_be_visible()
+    expect(screen).to_contain_text("hello from vim")
+    page.set_viewport_size({"width": 700, "height": 600})
+    page.keyboard.type(":wq\n")
+    expect(screen).to_contain_text("$")
+    page.keyboard.type("stty size; cat notes.txt | tr a-z A-Z\n")
+    expect(screen).to_contain_text("HELLO FROM VIM")
+    assert live.files.read("notes.txt") == b"hello from vim\n"
+    columns = int(screen.inner_text().split("stty size")[1].split("\n")[1].split()[1])
+    assert 40 < columns < 90
+    page.keyboard.type("exit\n")
+    expect(page.locator(".terminals").get_by_role("status")).to_contain_text("This terminal is over.")
+    page.get_by_role("button", name="Start anew").click()
+    expect(page.locator(".screen[data-state=open]")).to_be_visible()
+    page.get_by_role("button", name="New terminal").click()
+    expect(page.get_by_role("button", name="Terminal 2")).to_have_attribute("aria-pressed", "true")
+    expect(screen).to_contain_text("$")
