@@ -97,7 +97,7 @@ class SandboxProvisioner(KernelProvisionerBase):
     # In the worker's thread from here on.
 
     async def _make(self, address: Address, key: bytes, scheme: str) -> None:
-        self._client = AsyncClient()
+        self._client = AsyncClient(by="jupyter")
         try:
             self._bridge = Bridge(locate(), address, Signer(key, scheme))
         except BaseException:
