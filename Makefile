@@ -10,7 +10,7 @@ export INTERPRETER_KERNELS_DIR ?= $(CURDIR)/$(VENV)/kernels
 
 .PHONY: serve test check bench chaos clean
 
-serve: $(VENV)/.installed
+serve: $(VENV)/.installed $(VENV)/.page-built
 	@exec $(BIN)/interpreter serve
 
 # Real kernels, engines and browsers on a machine that has other things to do: a test that fails is named,
@@ -41,10 +41,16 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
-$(VENV)/.test-installed: $(VENV)/.installed tests/packages
+# The page that the gateway serves, from its TypeScript sources. Node is taken from PyPI if it is missing.
+WEB := interpreter/gateway/web
+$(VENV)/.page-built: $(wildcard $(WEB)/*.json $(WEB)/*.mjs $(WEB)/build_page.py) $(shell find $(WEB)/src -type f) | $(VENV)/.installed
+	$(BIN)/python $(WEB)/build_page.py
+	touch $@
+
+$(VENV)/.test-installed: $(VENV)/.installed tests/packages | $(VENV)/.page-built
 	sh tests/packages
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build *.egg-info $(WEB)/dist $(WEB)/node_modules

@@ -89,6 +89,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 8888
+    allowed_hosts: list[str] = []
+    """Names by which it may be asked for besides those of this machine itself; none for whatever name
+    leads to it, if it listens on more than loopback."""
     data_dir: str = msgspec.field(default_factory=lambda: str(default_data_dir()))
     kernels_dir: str | None = None
     """Where kernel environments are made; `kernels` in the data directory when not set."""

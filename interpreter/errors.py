@@ -69,6 +69,13 @@ class InvalidCommand(InvalidRequest):
     hint = "Send either 'command', a line for a shell, or 'argv', a list; neither with a zero byte."
 
 
+class InvalidNotebook(InvalidRequest):
+    """What is to be replayed is no notebook, an old one, or too much at once."""
+
+    code = "invalid_notebook"
+    hint = "Send a notebook of version 4, as Jupyter saves them today."
+
+
 class Unauthorized(InterpreterError):
     """No token, or a wrong one."""
 
@@ -83,6 +90,14 @@ class ForbiddenHost(InterpreterError):
     code = "forbidden_host"
     status = 403
     hint = "Use the address the gateway printed when it started."
+
+
+class Forbidden(InterpreterError):
+    """A token that is good for something else, or a page elsewhere that uses somebody's login."""
+
+    code = "forbidden"
+    status = 403
+    hint = "Use the gateway's own token, or its own page."
 
 
 class FileRefused(InterpreterError):
@@ -179,6 +194,14 @@ class WrongState(InterpreterError):
     code = "wrong_state"
     status = 409
     hint = "Read the session or execution to see its state."
+
+
+class KernelBusy(InterpreterError):
+    """A kernel does something else, and is asked what it would have to answer at once."""
+
+    code = "kernel_busy"
+    status = 409
+    hint = "Ask again when the cell that runs has ended."
 
 
 class InputNotExpected(WrongState):

@@ -48,6 +48,8 @@ class Gateway:
         self.settings = settings
         self.environ: dict[str, str] = {}
         """What it has in its environment besides what the tests have."""
+        self.python = sys.executable
+        """Where it is installed."""
         self.process: subprocess.Popen[bytes] | None = None
         self.log = data.parent / f"{data.name}.log"
         self.url = ""
@@ -64,7 +66,7 @@ class Gateway:
         }
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "interpreter.cli", "serve", *self.flags],
+                [self.python, "-m", "interpreter.cli", "serve", *self.flags],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -106,11 +106,14 @@ def test_what_the_specification_names_exists() -> None:
 
 
 def test_every_dependency_has_its_reason() -> None:
+    import json
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     text = (ROOT / "docs/dependencies.md").read_text()
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    page = json.loads((ROOT / "interpreter/gateway/web/package.json").read_text())
+    groups += [page.get("dependencies", {}), page.get("devDependencies", {})]
     for requirement in (r for group in groups for r in group):
         name = re.split(r"[<>=\[]", requirement)[0]
         assert name in text, name

@@ -24,6 +24,7 @@ BELOW: dict[str, set[str]] = {
     # What runs inside a sandbox shares the frame format with the rest and nothing else.
     "sandbox": {"link"},
     "client": BASE,
+    "provisioner": BASE | {"client"},
     "lab": {"client", "models", "errors"},
     "cli": BASE | {"client", "gateway", "runtimes", "lab"},
 }
@@ -31,7 +32,8 @@ OUTSIDE_OF_SANDBOX = {"interpreter", "ipykernel", "traitlets", "zmq"}
 
 
 def modules() -> list[Path]:
-    return sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE)
+    found = (path for path in PACKAGE.rglob("*.py") if "node_modules" not in path.parts)
+    return sorted(path for path in found if path.parent != PACKAGE)
 
 
 def imports(path: Path) -> set[str]:

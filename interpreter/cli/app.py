@@ -54,6 +54,8 @@ images_app = typer.Typer(
 app.add_typer(images_app, name="images")
 notebook_app = typer.Typer(help="Run notebook files in sessions.", no_args_is_help=True)
 app.add_typer(notebook_app, name="notebook")
+kernelspec_app = typer.Typer(help="Run Jupyter applications' kernels in sessions.", no_args_is_help=True)
+app.add_typer(kernelspec_app, name="kernelspec")
 
 
 @app.command()
@@ -551,26 +553,54 @@ def notebook() -> None:
 def run_notebook(
     file: Annotated[Path, typer.Argument(metavar="NOTEBOOK", help="The .ipynb file.")],
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write it.")] = None,
-    session: Joined = None,
     environment: Annotated[str | None, typer.Option(help="Of the new session.")] = None,
-    timeout: Timeout = None,
+    workspace: InWorkspace = None,
+    input: Inputs = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds each cell may run.")] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Say which outputs differ.")] = False,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Also after a failure.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Do not delete the session.")] = False,
 ) -> None:
-    """Run a notebook cell by cell in a new session, which is deleted, or in one that is there."""
+    """Run a notebook cell by cell in a new session, which is deleted afterwards."""
     from interpreter.cli.notebook import run as command
 
     raise typer.Exit(
         command(
             file,
             out,
-            joined=session,
             environment=environment,
+            workspace=workspace,
+            inputs=input,
             timeout=timeout,
             compare=compare,
             keep_going=keep_going,
+            keep=keep,
         )
     )
+
+
+@kernelspec_app.callback()
+def kernelspec() -> None:
+    """Run the kernels of Jupyter applications in sessions."""
+
+
+@kernelspec_app.command("install")
+def install_kernelspec(
+    name: Annotated[str, typer.Option(help="What applications call it.")] = "interpreter",
+    environment: Annotated[str | None, typer.Option(help="Of its sessions.")] = None,
+    display_name: Annotated[str | None, typer.Option(help="What people see.")] = None,
+    user: Annotated[bool, typer.Option("--user", help="For this user.")] = False,
+    sys_prefix: Annotated[
+        bool, typer.Option("--sys-prefix", help="In this Python environment. [default]")
+    ] = False,
+    prefix: Annotated[str | None, typer.Option(help="In another environment.")] = None,
+) -> None:
+    """Write a kernelspec, by which JupyterLab, nbclient and others run kernels in sessions."""
+    from interpreter.cli.kernelspec import install as command
+
+    if user + sys_prefix + (prefix is not None) > 1:
+        raise typer.BadParameter("Only one of --user, --sys-prefix and --prefix can be given.")
+    raise typer.Exit(command(name, environment, display_name, user=user, prefix=prefix))
 
 
 @app.command()

@@ -42,7 +42,7 @@ def repl(
 ) -> int:
     if not sys.stdin.isatty():
         raise typer.BadParameter("repl needs a terminal; 'interpreter run -' reads code from a pipe.")
-    with Client() as client:
+    with Client(by="cli") as client:
         session = open_session(client, joined, name, environment, env, inputs, workspace, read_only)
         kept = keep or joined is not None
         info = session.info

@@ -47,7 +47,7 @@ def run(
     json: bool,
 ) -> int:
     screen = None if json else Screen(sys.stdout, sys.stderr, ImageFolder(images))
-    with Client() as client:
+    with Client(by="cli") as client:
         session = open_session(client, joined, name, environment, env, inputs, workspace, read_only)
         if joined is None and not delete:
             print(f"session {session.id} (keep using it: --session {session.id})", file=sys.stderr)

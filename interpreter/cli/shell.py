@@ -40,7 +40,7 @@ def execute(
 ) -> int:
     variables = read_pairs(env, "--env")
     given = sys.stdin.read() if stdin else ""
-    with Client() as client:
+    with Client(by="cli") as client:
         # One word is a line for a shell, as with ssh; several are a program and its arguments.
         line = command[0] if len(command) == 1 else list(command)
         running = pick(client, session).shell.start(
@@ -68,7 +68,7 @@ def _show(running: RunningCommand) -> int:
 
 
 def shell(session: str, name: str) -> int:
-    with Client() as client:
+    with Client(by="cli") as client:
         id = pick(client, session).id
     if not sys.stdin.isatty():
         complain("A shell needs a terminal.", "'interpreter exec' runs commands without one.")
@@ -82,7 +82,7 @@ def shell(session: str, name: str) -> int:
 
 
 async def _attach(session_id: str, name: str) -> int:
-    async with AsyncClient() as client:
+    async with AsyncClient(by="cli") as client:
         session = await client.session(session_id)
         async with session.terminal(name) as terminal:
             showing = asyncio.create_task(_show_terminal(terminal))

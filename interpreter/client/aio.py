@@ -19,6 +19,7 @@ from interpreter.client.async_datasets import AsyncDatasets
 from interpreter.client.async_session import AsyncSession, Opening
 from interpreter.client.async_workspaces import AsyncWorkspaces
 from interpreter.client.call import Call
+from interpreter.client.notebook import NotebookGiven
 from interpreter.client.place import locate
 from interpreter.client.requests import LimitsGiven
 from interpreter.client.wire import Wire
@@ -36,9 +37,10 @@ class AsyncClient:
         *,
         timeout: float = 60.0,
         reconnect: float = 30.0,
+        by: str = "sdk",
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._carrier = AsyncCarrier(Wire(locate(url, token), timeout), reconnect, transport)
+        self._carrier = AsyncCarrier(Wire(locate(url, token), timeout, by), reconnect, transport)
 
     @property
     def datasets(self) -> AsyncDatasets:
@@ -68,12 +70,15 @@ class AsyncClient:
         owner: str | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
+        notebook: NotebookGiven | None = None,
+        keep_going: bool = False,
+        cell_timeout: float | None = None,
     ) -> Opening[AsyncSession]:
         """To be awaited, or entered with `async with`."""
         if id is not None:
             return Opening(self._join(id))
-        files = (inputs, workspace, workspace_read_only, owner)
-        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
+        more = (inputs, workspace, workspace_read_only, owner, notebook, keep_going, cell_timeout)
+        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *more)
         return Opening(self._create(call, delete_on_exit=True))
 
     async def create_session(
@@ -90,9 +95,12 @@ class AsyncClient:
         owner: str | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
+        notebook: NotebookGiven | None = None,
+        keep_going: bool = False,
+        cell_timeout: float | None = None,
     ) -> AsyncSession:
-        files = (inputs, workspace, workspace_read_only, owner)
-        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
+        more = (inputs, workspace, workspace_read_only, owner, notebook, keep_going, cell_timeout)
+        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *more)
         return await self._create(call, delete_on_exit=False)
 
     async def sessions(

@@ -56,6 +56,7 @@ class AsyncCells:
             ExecutionCreate(
                 code=code,
                 context=context or self._context,
+                by=self._carrier.wire.by,
                 timeout=timeout,
                 store_history=store_history,
                 max_output_bytes=max_output_bytes,
@@ -77,6 +78,7 @@ class AsyncCells:
         cell = ExecutionCreate(
             code=code,
             context=context or self._context,
+            by=self._carrier.wire.by,
             timeout=timeout,
             store_history=store_history,
             allow_stdin=allow_stdin or input is not None,
@@ -103,6 +105,7 @@ class AsyncCells:
             ExecutionCreate(
                 code=code,
                 context=context or self._context,
+                by=self._carrier.wire.by,
                 timeout=timeout,
                 store_history=store_history,
                 wait=False,

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from interpreter import models
 from interpreter.client import command_requests, input_requests, requests
 from interpreter.client.async_carrier import AsyncCarrier
 from interpreter.client.async_cells import AsyncCells
 from interpreter.client.async_files import AsyncFiles
+from interpreter.client.async_result import AsyncResult
 from interpreter.client.async_shell import AsyncShell
 from interpreter.client.call import Call
+from interpreter.client.notebook import ReplayFollow
 from interpreter.client.requests import DEFAULT, LimitsGiven
 from interpreter.errors import (
     ContextExists,
@@ -27,6 +30,7 @@ from interpreter.errors import (
 from interpreter.models import OnIdle
 from interpreter.models.commands import Terminal as TerminalInfo
 from interpreter.models.descriptions import Description
+from interpreter.models.embeds import Embed
 from interpreter.models.processes import Process, ProcessesEnded
 
 if TYPE_CHECKING:
@@ -103,6 +107,17 @@ class AsyncSession(AsyncCells):
     async def restart(self, context: str = DEFAULT) -> models.Session:
         return await self._update(requests.restart(self.id, context))
 
+    async def replay(self) -> AsyncIterator[AsyncResult]:
+        following = ReplayFollow()
+        if (await self.refresh()).replay is not None:
+            async with aclosing(self.events()) as events:
+                async for event in events:
+                    if following.ends_cell(event):
+                        yield self.result(event)
+                    if following.over:
+                        break
+            await self.refresh()
+
     async def attach(self, dataset: str) -> models.Session:
         return await self._update(input_requests.attach(self.id, dataset))
 
@@ -111,6 +126,12 @@ class AsyncSession(AsyncCells):
 
     async def describe(self, path: str) -> Description:
         return await self._carrier.send(input_requests.describe(self.id, path))
+
+    async def embed(self, seconds: int = 3600) -> Embed:
+        """A token that lets a page elsewhere show this session's outputs, and do nothing else; and the
+        address of a page to put into a frame there."""
+        made = await self._carrier.send(requests.embed(self.id, seconds))
+        return replace(made, url=self._carrier.wire.place.url + made.url)
 
     async def processes(self) -> list[Process]:
         return (await self._carrier.send(requests.processes(self.id))).processes

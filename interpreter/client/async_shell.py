@@ -29,7 +29,9 @@ class AsyncShell:
         max_output_bytes: int | None = None,
     ) -> Command:
         """Runs a command to its end."""
-        asked = requests.asked(command, cwd, env, stdin, timeout, max_output_bytes)
+        asked = requests.asked(
+            command, cwd, env, stdin, timeout, max_output_bytes, by=self._carrier.wire.by
+        )
         return await self._carrier.send(requests.run(self._session_id, asked))
 
     async def start(
@@ -46,7 +48,7 @@ class AsyncShell:
         """Starts a command and leaves it running; an `interactive` one reads what it is sent."""
         asked = requests.asked(
             command, cwd, env, stdin, timeout, max_output_bytes,
-            background=True, interactive=interactive,
+            by=self._carrier.wire.by, background=True, interactive=interactive,
         )  # fmt: skip
         started = await self._carrier.send(requests.run(self._session_id, asked))
         return AsyncRunningCommand(self._carrier, started)

@@ -56,6 +56,7 @@ class Cells:
             ExecutionCreate(
                 code=code,
                 context=context or self._context,
+                by=self._carrier.wire.by,
                 timeout=timeout,
                 store_history=store_history,
                 max_output_bytes=max_output_bytes,
@@ -80,6 +81,7 @@ class Cells:
         cell = ExecutionCreate(
             code=code,
             context=context or self._context,
+            by=self._carrier.wire.by,
             timeout=timeout,
             store_history=store_history,
             allow_stdin=allow_stdin or input is not None,
@@ -106,6 +108,7 @@ class Cells:
             ExecutionCreate(
                 code=code,
                 context=context or self._context,
+                by=self._carrier.wire.by,
                 timeout=timeout,
                 store_history=store_history,
                 wait=False,

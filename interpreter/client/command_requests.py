@@ -23,6 +23,7 @@ def asked(
     timeout: float | None,
     max_output_bytes: int | None,
     *,
+    by: str,
     background: bool = False,
     interactive: bool = False,
 ) -> CommandCreate:
@@ -37,6 +38,7 @@ def asked(
         timeout=timeout,
         background=background,
         max_output_bytes=max_output_bytes,
+        by=by,
     )
 
 

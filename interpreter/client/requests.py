@@ -17,7 +17,9 @@ from msgspec import UNSET, UnsetType
 
 from interpreter import models
 from interpreter.client.call import Call, Nothing, session_path
+from interpreter.client.notebook import NotebookGiven, read_notebook
 from interpreter.errors import InvalidRequest
+from interpreter.models.embeds import Embed, EmbedCreate
 from interpreter.models.processes import ProcessesEnded, ProcessList
 
 DEFAULT = "default"
@@ -36,17 +38,20 @@ def status() -> Call[models.GatewayStatus]:
 
 
 def create_session(
-    name: str | None,
-    environment: str | None,
-    labels: Mapping[str, str] | None,
-    limits: LimitsGiven | None,
-    env: Mapping[str, str] | None,
-    on_idle: models.OnIdle | None,
-    wait: bool,
-    inputs: Sequence[str] | None,
-    workspace: str | None,
-    workspace_read_only: bool,
-    owner: str | None,
+    name: str | None = None,
+    environment: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    limits: LimitsGiven | None = None,
+    env: Mapping[str, str] | None = None,
+    on_idle: models.OnIdle | None = None,
+    wait: bool = True,
+    inputs: Sequence[str] | None = None,
+    workspace: str | None = None,
+    workspace_read_only: bool = False,
+    owner: str | None = None,
+    notebook: NotebookGiven | None = None,
+    keep_going: bool = False,
+    cell_timeout: float | None = None,
 ) -> Call[models.Session]:
     body = models.SessionCreate(
         name=name,
@@ -60,6 +65,9 @@ def create_session(
         owner=owner,
         on_idle=on_idle,
         wait=wait,
+        notebook=read_notebook(notebook),
+        keep_going=keep_going,
+        cell_timeout=cell_timeout,
     )
     return Call(
         method="POST", path="/v1/sessions", body=models.to_json(body), answer=models.Session, waits=True
@@ -177,6 +185,16 @@ def _to_kernel(session_id: str, do: str, context: str) -> Call[models.Session]:
         params={} if context == DEFAULT else {"context": context},
         answer=models.Session,
         waits=True,
+    )
+
+
+def embed(session_id: str, seconds: int) -> Call[Embed]:
+    return Call(
+        method="POST",
+        path=session_path(session_id, "embed"),
+        body=models.to_json(EmbedCreate(seconds=seconds)),
+        answer=Embed,
+        repeatable=True,
     )
 
 

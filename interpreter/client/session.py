@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from interpreter import models
 from interpreter.client import command_requests, input_requests, requests
@@ -14,7 +15,9 @@ from interpreter.client.call import Call
 from interpreter.client.carrier import Carrier
 from interpreter.client.cells import Cells
 from interpreter.client.files import Files
+from interpreter.client.notebook import ReplayFollow
 from interpreter.client.requests import DEFAULT, LimitsGiven
+from interpreter.client.result import Result
 from interpreter.client.shell import Shell
 from interpreter.errors import (
     ContextExists,
@@ -26,6 +29,7 @@ from interpreter.errors import (
 from interpreter.models import OnIdle
 from interpreter.models.commands import Terminal as TerminalInfo
 from interpreter.models.descriptions import Description
+from interpreter.models.embeds import Embed
 from interpreter.models.processes import Process, ProcessesEnded
 
 if TYPE_CHECKING:
@@ -89,6 +93,18 @@ class Session(Cells):
         """A fresh kernel: what was in memory is gone, files stay."""
         return self._update(requests.restart(self.id, context))
 
+    def replay(self) -> Iterator[Result]:
+        """The cells of the notebook that it was created with, as each ends, those that have ended
+        already first. Afterwards `info.replay` says how it went."""
+        following = ReplayFollow()
+        if self.refresh().replay is not None:
+            for event in self.events():
+                if following.ends_cell(event):
+                    yield self.result(event)
+                if following.over:
+                    break
+            self.refresh()
+
     def attach(self, dataset: str) -> models.Session:
         """Has it see a dataset, as it is now, at `/data/input/NAME`."""
         return self._update(input_requests.attach(self.id, dataset))
@@ -99,6 +115,12 @@ class Session(Cells):
     def describe(self, path: str) -> Description:
         """The table in a file of the workspace, or below `/data/input`: columns, types, a sample."""
         return self._carrier.send(input_requests.describe(self.id, path))
+
+    def embed(self, seconds: int = 3600) -> Embed:
+        """A token that lets a page elsewhere show this session's outputs, and do nothing else; and the
+        address of a page to put into a frame there."""
+        made = self._carrier.send(requests.embed(self.id, seconds))
+        return replace(made, url=self._carrier.wire.place.url + made.url)
 
     def processes(self) -> list[Process]:
         """What runs in the session, each with the id of the execution that started it."""

@@ -35,7 +35,9 @@ class Shell:
         max_output_bytes: int | None = None,
     ) -> Command:
         """Runs a command to its end."""
-        asked = requests.asked(command, cwd, env, stdin, timeout, max_output_bytes)
+        asked = requests.asked(
+            command, cwd, env, stdin, timeout, max_output_bytes, by=self._carrier.wire.by
+        )
         return self._carrier.send(requests.run(self._session_id, asked))
 
     def start(
@@ -52,7 +54,7 @@ class Shell:
         """Starts a command and leaves it running; an `interactive` one reads what it is sent."""
         asked = requests.asked(
             command, cwd, env, stdin, timeout, max_output_bytes,
-            background=True, interactive=interactive,
+            by=self._carrier.wire.by, background=True, interactive=interactive,
         )  # fmt: skip
         started = self._carrier.send(requests.run(self._session_id, asked))
         return RunningCommand(self._carrier, started)

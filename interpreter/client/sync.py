@@ -14,6 +14,7 @@ from interpreter import models
 from interpreter.client import lookup, requests
 from interpreter.client.carrier import Carrier
 from interpreter.client.datasets import Datasets
+from interpreter.client.notebook import NotebookGiven
 from interpreter.client.place import locate
 from interpreter.client.requests import LimitsGiven
 from interpreter.client.session import Session
@@ -25,7 +26,8 @@ from interpreter.models import OnIdle, SessionState
 
 class Client:
     """A gateway. `timeout` bounds ordinary answers, never the wait for a cell; `reconnect` is for
-    how many seconds a gateway that goes away is waited for before that is an error."""
+    how many seconds a gateway that goes away is waited for before that is an error; `by` is who runs
+    cells and commands, for others to see."""
 
     def __init__(
         self,
@@ -34,9 +36,10 @@ class Client:
         *,
         timeout: float = 60.0,
         reconnect: float = 30.0,
+        by: str = "sdk",
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._carrier = Carrier(Wire(locate(url, token), timeout), reconnect, transport)
+        self._carrier = Carrier(Wire(locate(url, token), timeout, by), reconnect, transport)
 
     @property
     def datasets(self) -> Datasets:
@@ -67,13 +70,16 @@ class Client:
         owner: str | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
+        notebook: NotebookGiven | None = None,
+        keep_going: bool = False,
+        cell_timeout: float | None = None,
     ) -> Session:
         """A new session that is deleted at the end of its `with` block. With an `id` (or the name
         of a session), that session, which is left as it is."""
         if id is not None:
             return Session(self._carrier, self._find(id))
-        files = (inputs, workspace, workspace_read_only, owner)
-        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
+        more = (inputs, workspace, workspace_read_only, owner, notebook, keep_going, cell_timeout)
+        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *more)
         return Session(self._carrier, self._carrier.send(call), delete_on_exit=True)
 
     def create_session(
@@ -90,11 +96,17 @@ class Client:
         owner: str | None = None,
         on_idle: OnIdle | None = None,
         wait: bool = True,
+        notebook: NotebookGiven | None = None,
+        keep_going: bool = False,
+        cell_timeout: float | None = None,
     ) -> Session:
         """A new session that stays until it is deleted. Without `wait` it may still be `creating`,
-        and the first thing that is asked of it waits instead."""
-        files = (inputs, workspace, workspace_read_only, owner)
-        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *files)
+        and the first thing that is asked of it waits instead.
+
+        The cells of a `notebook`, a file or what is in one, are run in it before anything else;
+        `replay` follows them."""
+        more = (inputs, workspace, workspace_read_only, owner, notebook, keep_going, cell_timeout)
+        call = requests.create_session(name, environment, labels, limits, env, on_idle, wait, *more)
         return Session(self._carrier, self._carrier.send(call))
 
     def sessions(

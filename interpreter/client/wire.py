@@ -23,8 +23,10 @@ _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.
 class Wire:
     """One gateway, as arguments for either kind of httpx client."""
 
-    def __init__(self, place: Place, timeout: float) -> None:
+    def __init__(self, place: Place, timeout: float, by: str) -> None:
         self.place = place
+        self.by = by
+        """Who runs cells and commands, for others to see."""
         self._timeout = timeout
 
     def settings(self) -> dict[str, Any]:

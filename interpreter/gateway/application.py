@@ -16,12 +16,15 @@ from interpreter.gateway import (
     commands,
     contexts,
     datasets,
+    embedding,
     executions,
     files,
     notebooks,
     openapi,
+    page,
     pages,
     processes,
+    questions,
     sessions,
     terminals,
     workspaces,
@@ -32,6 +35,7 @@ from interpreter.gateway.jupyter.kernels import Jupyter
 from interpreter.gateway.jupyter.routes import routes as jupyter_routes
 from interpreter.gateway.operation import Operation
 from interpreter.gateway.quick import QuickApplication
+from interpreter.gateway.web_files import WebFiles
 from interpreter.orchestrator import Orchestrator
 
 LISTED = [
@@ -41,6 +45,8 @@ LISTED = [
     *commands.OPERATIONS,
     *terminals.OPERATIONS,
     *notebooks.OPERATIONS,
+    *questions.OPERATIONS,
+    *embedding.OPERATIONS,
     *processes.OPERATIONS,
     *files.OPERATIONS,
     *datasets.OPERATIONS,
@@ -55,7 +61,8 @@ class Gateway:
 
     def __init__(self, config: Config, orchestrator: Orchestrator, token: str) -> None:
         self.orchestrator = orchestrator
-        self.guard = Guard(token, config.host)
+        self.guard = Guard(token, config.host, config.allowed_hosts)
+        self.web = WebFiles()
         self.jupyter = Jupyter(config, orchestrator)
         self.jupyter.gateway = self
         self.max_websocket_message = config.max_message_bytes
@@ -68,7 +75,7 @@ class Gateway:
 
 def make_application(gateway: Gateway) -> Application:
     by_path: dict[str, dict[str, Operation]] = {}
-    for operation in (*LISTED, *pages.UNLISTED):
+    for operation in (*LISTED, *pages.UNLISTED, *page.OPERATIONS):
         by_path.setdefault(operation.path, {})[operation.method] = operation
     shared = {"gateway": gateway}
     routes: list[Rule] = [

@@ -63,6 +63,8 @@ class ApiHandler(RequestHandler):
         """Called when the client goes away before its answer is complete."""
         self.receiver: Receiver | None = None
         """Takes the body as it arrives, if the operation wants that."""
+        self.embedded = False
+        """Whether whoever asks may see a session's outputs and nothing else."""
         self.error_headers: dict[str, str] = {}
         """Sent along if the answer is an error."""
         self._body = bytearray()
@@ -74,6 +76,8 @@ class ApiHandler(RequestHandler):
         self.set_header("Content-Type", JSON)
         self.set_header("Cache-Control", "no-store")
         self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.set_header("Referrer-Policy", "no-referrer")
         self.clear_header("Server")
 
     def compute_etag(self) -> None:
@@ -88,13 +92,13 @@ class ApiHandler(RequestHandler):
         request = self.request
         self.gateway.guard.check_host(request)
         if not self._is_public():
-            self.gateway.guard.check_token(request)
+            self.embedded = self.gateway.guard.check_token(request, self._outputs_of())
         length = request.headers.get("Content-Length", "0")
         if not length.isdecimal():
             raise InvalidRequest("Content-Length is not a number.")
         operation = self.operation
         receive = None if operation is None else operation.receive
-        if len(length) > 15 or (receive is None and int(length) > self.gateway.max_body):
+        if len(length) > 15 or (receive is None and int(length) > self._most):
             raise self._too_large()
         if receive is not None:
             self.path = dict(self.path_kwargs)
@@ -104,6 +108,11 @@ class ApiHandler(RequestHandler):
         """Whether no token is needed to do this, or to be told that it cannot be done here."""
         asked = [self.operation] if self.operation else list(self.operations.values())
         return bool(asked) and all(operation.public for operation in asked)
+
+    def _outputs_of(self) -> str | None:
+        """The session that a token for its outputs would have to be for; None where none will do."""
+        wanted = self.operation is not None and self.operation.embeddable
+        return self.path_kwargs["session_id"] if wanted else None
 
     async def _begin_receiving(self, receive: Callable[[ApiHandler], Awaitable[Receiver]]) -> None:
         try:
@@ -122,7 +131,7 @@ class ApiHandler(RequestHandler):
             return None
         if self.receiver is not None:
             return self._receive(self.receiver, chunk)
-        if len(self._body) + len(chunk) > self.gateway.max_body:
+        if len(self._body) + len(chunk) > self._most:
             # Tornado would log what is raised here and hang up without an answer.
             error = self._too_large()
             self.send_error(error.status, exc_info=(type(error), error, None))
@@ -172,7 +181,13 @@ class ApiHandler(RequestHandler):
             connection.close()
 
     def _too_large(self) -> RequestTooLarge:
-        return RequestTooLarge(f"The body may have at most {self.gateway.max_body:,} bytes.")
+        return RequestTooLarge(f"The body may have at most {self._most:,} bytes.")
+
+    @property
+    def _most(self) -> int:
+        """Bytes that the body may have."""
+        own = 0 if self.operation is None else self.operation.largest_body
+        return max(self.gateway.max_body, own)
 
     # -- the operation
 
@@ -224,9 +239,10 @@ class ApiHandler(RequestHandler):
         self.finish(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
 
     def body(self, type: type[T]) -> T:
-        """The body as a value of this type; an empty body is an empty object."""
+        """The body as a value of this type, once; an empty body is an empty object."""
+        given, self._body = self._body, bytearray()
         try:
-            return msgspec.json.decode(bytes(self._body) or b"{}", type=type)
+            return msgspec.json.decode(given or b"{}", type=type)
         except msgspec.ValidationError as e:
             raise InvalidRequest(f"The body is not as it should be: {e}.") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:

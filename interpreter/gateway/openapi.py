@@ -9,6 +9,7 @@ import msgspec
 
 from interpreter import __version__
 from interpreter.errors import (
+    Forbidden,
     ForbiddenHost,
     InterpreterError,
     InvalidJson,
@@ -159,7 +160,7 @@ def _answers(operation: Operation) -> dict[str, Any]:
 def _errors(operation: Operation) -> dict[str, Any]:
     always: list[type[InterpreterError]] = [InvalidRequest, ForbiddenHost, RequestTooLarge]
     if not operation.public:
-        always += (Unauthorized, StoreUnavailable, StoreDamaged)
+        always += (Unauthorized, Forbidden, StoreUnavailable, StoreDamaged)
     if operation.body is not None:
         always.append(InvalidJson)
     by_status: dict[int, list[str]] = {}

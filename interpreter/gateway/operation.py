@@ -41,6 +41,8 @@ class Operation:
     receive: Callable[[ApiHandler], Awaitable[Receiver]] | None = None
     """Called with the headers, for a body of any size and type. It is not kept in memory: what is
     returned takes it, and is the handler's `receiver` when `function` is called."""
+    largest_body: int = 0
+    """Bytes that a JSON body may have, where that is more than elsewhere."""
     raw: bool = False
     """Whether a body that is received is only ever the bytes themselves, and no form."""
     path_types: dict[str, Any] = field(default_factory=dict)
@@ -61,6 +63,8 @@ class Operation:
     errors: tuple[type[InterpreterError], ...] = ()
     public: bool = False
     """Whether it needs no token."""
+    embeddable: bool = False
+    """Whether a token for one session's outputs is enough; the path has a `session_id` then."""
 
     @property
     def name(self) -> str:

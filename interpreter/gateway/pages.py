@@ -92,10 +92,6 @@ def _swagger_ui() -> Path:
     return Path(spec.origin).parent / "static"
 
 
-async def root(call: ApiHandler) -> Any:
-    call.redirect("/docs")
-
-
 HEALTH = Operation(
     "GET", "/healthz", "Whether the gateway works", health, answers={200: Health}, public=True
 )
@@ -107,5 +103,4 @@ UNLISTED = [
     Operation("GET", "/docs", "This description as a page", docs, public=True),
     Operation("GET", "/docs/start.js", "What starts the page", docs_script, public=True),
     Operation("GET", "/docs/assets/{name}", "The page's parts", docs_asset, public=True),
-    Operation("GET", "/", "The way to the page", root, public=True),
 ]

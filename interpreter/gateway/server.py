@@ -7,6 +7,7 @@ import contextlib
 import errno
 import signal
 import socket
+from urllib.parse import quote
 
 from rich.console import Console
 from rich.panel import Panel
@@ -156,8 +157,8 @@ def _greet(console: Console, config: Config, port: int, token: str, runtime: Run
     where = "from the settings" if config.token else f"kept in {config.token_path}"
     console.print(f"Interpreter {__version__}", style="bold")
     for line in (
-        f"url       http://{host}:{port}  (try /docs)",
-        f"token     {token}  ({where})",
+        f"url       http://{host}:{port}  (the API; try /docs)",
+        f"page      http://{host}:{port}/?token={quote(token, safe='[]')}  (the token is {where})",
         f"sessions  {runtime.describe()}",
         f"disk      {disk}",
     ):

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from interpreter.errors import (
+    CodeTooLong,
     ContextNotFound,
     DatasetNotFound,
     DatasetsFull,
     InputsUnavailable,
+    InvalidNotebook,
     LimitFixed,
     LimitTooHigh,
     OwnerDiskFull,
@@ -37,6 +39,8 @@ from interpreter.models import (
 )
 from interpreter.models.basics import ContextName
 
+LARGEST_NOTEBOOK = 64 * 1024 * 1024
+"""Bytes of a request with a notebook; its outputs are passed over as it is read."""
 LABELS = "^[^=,]+=[^,]*(,[^=,]+=[^,]*)*$"
 
 
@@ -148,14 +152,15 @@ OPERATIONS = [
     Operation(
         "POST",
         ALL,
-        "Create a session: wait for it, or be told its id at once",
+        "Create a session: wait for it, or be told its id at once; with a notebook, have it replayed",
         create_session,
         body=SessionCreate,
+        largest_body=LARGEST_NOTEBOOK,
         answers={201: Session, 202: Session},
         errors=(
             *(UnknownEnvironment, LimitTooHigh, TooManySessions, DatasetNotFound, WorkspaceNotFound),
             *(WorkspaceInUse, LimitFixed, OwnerDiskFull, InputsUnavailable, DatasetsFull),
-            *(SandboxFailed, ShuttingDown),
+            *(InvalidNotebook, CodeTooLong, SandboxFailed, ShuttingDown),
         ),
     ),
     Operation(

@@ -92,13 +92,25 @@ async def send_events(
         await iterator.aclose()  # type: ignore[attr-defined]
 
 
+def without_request(row: EventRow) -> bytes:
+    """An event as strangers may see it: what a command was given besides its line is not for them."""
+    if row.type != "status":
+        return row.data
+    data = msgspec.json.decode(row.data)
+    request = data.get("request")
+    if isinstance(request, dict):
+        data["request"] = {k: v for k, v in request.items() if k in ("context", "by")}
+    return msgspec.json.encode(data)
+
+
 async def _write(call: ApiHandler, rows: list[EventRow], until_done: bool) -> bool:
     """Returns whether this was the end."""
     pieces: list[bytes] = []
     size = 0
     for row in rows:
-        pieces += (b"id: %d\nevent: %b\ndata: " % (row.seq, row.type.encode()), row.data, b"\n\n")
-        size += len(row.data)
+        data = without_request(row) if call.embedded else row.data
+        pieces += (b"id: %d\nevent: %b\ndata: " % (row.seq, row.type.encode()), data, b"\n\n")
+        size += len(data)
         if size >= WRITE_BYTES:
             call.write(b"".join(pieces))
             await call.flush()

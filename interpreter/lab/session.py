@@ -61,7 +61,7 @@ class LabSession:
         self.folder = tempfile.TemporaryDirectory(prefix="interpreter-lab-")
         """What this server keeps as long as it runs."""
         self._place = place
-        wire = Wire(place, timeout=60)
+        wire = Wire(place, timeout=60, by="jupyter")
         # How long an answer takes is for the page to judge: cells are waited for on the WebSocket.
         silence = httpx.Timeout(None, connect=CONNECT_SECONDS)
         self._http = httpx.AsyncClient(**wire.settings(), timeout=silence)

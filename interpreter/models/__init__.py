@@ -24,13 +24,16 @@ from interpreter.models.executions import (
     ExecutionUsage,
     FileChange,
     InputReply,
+    InputRequest,
     Truncated,
 )
 from interpreter.models.limits import Limits, LimitsRequest, OnIdle, Remaining, Usage
+from interpreter.models.notebooks import GivenCell, GivenNotebook, Replay, ReplayState
 from interpreter.models.sessions import (
     Context,
     ContextCreate,
     ContextList,
+    Running,
     Session,
     SessionCreate,
     SessionDeleted,
@@ -66,8 +69,11 @@ __all__ = [
     "ExecutionUsage",
     "FileChange",
     "GatewayStatus",
+    "GivenCell",
+    "GivenNotebook",
     "Health",
     "InputReply",
+    "InputRequest",
     "Label",
     "Limits",
     "LimitsRequest",
@@ -76,6 +82,9 @@ __all__ = [
     "Output",
     "PoolStatus",
     "Remaining",
+    "Replay",
+    "ReplayState",
+    "Running",
     "Session",
     "SessionCreate",
     "SessionDeleted",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from interpreter.models.basics import MOST
+from interpreter.models.basics import MOST, Who
 from interpreter.models.executions import (
     Execution,
     ExecutionStatus,
@@ -43,6 +43,8 @@ class CommandCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Whether it is ended when the caller's connection goes away."""
     max_output_bytes: Annotated[int, Meta(ge=1024, le=MOST)] | None = None
     """Output of the result beyond this is cut in the middle; the whole stays fetchable."""
+    by: Who = "api"
+    """Who runs it, for others to see."""
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -51,6 +53,8 @@ class Command(Struct, frozen=True, kw_only=True):
     id: str
     session_id: str
     command: str
+    by: str | None = None
+    """Who ran it; null when that was not recorded."""
     status: ExecutionStatus
     """`ok` when it ended with 0, `error` when it ended otherwise."""
     reason: str | None = None
@@ -82,6 +86,7 @@ class Command(Struct, frozen=True, kw_only=True):
             id=execution.id,
             session_id=execution.session_id,
             command=execution.code,
+            by=execution.by,
             status=execution.status,
             reason=execution.reason,
             exit_code=execution.exit_code,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from interpreter.models.basics import MOST, ContextName, Output
+from interpreter.models.basics import MOST, ContextName, Output, Who
 
 
 class ExecutionStatus(enum.Enum):
@@ -44,6 +44,8 @@ class ExecutionCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """False answers at once with the queued execution."""
     max_output_bytes: Annotated[int, Meta(ge=1024, le=MOST)] | None = None
     """Outputs of the result beyond this are cut in the middle; the whole stays fetchable."""
+    by: Who = "api"
+    """Who runs it, for others to see."""
 
 
 class ExecutionUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,6 +83,13 @@ class Truncated(Struct, frozen=True, kw_only=True):
     url: str
 
 
+class InputRequest(Struct, frozen=True, kw_only=True):
+    """What a cell asks with `input()` or `getpass()`."""
+
+    prompt: str
+    password: bool
+
+
 Change = Literal["created", "changed", "deleted"]
 
 
@@ -106,6 +115,8 @@ class Execution(Struct, frozen=True, kw_only=True):
     code: str
     context: str | None = "default"
     """Null for a command, which runs in no kernel."""
+    by: str | None = None
+    """Who ran it; null when that was not recorded."""
     status: ExecutionStatus
     reason: str | None = None
     """Why it ended as `timeout`, `cancelled` or `lost`."""
@@ -118,6 +129,8 @@ class Execution(Struct, frozen=True, kw_only=True):
     text: str = ""
     """What a person would read: streams, results and errors as plain text."""
     error: ExecutionError | None = None
+    input_request: InputRequest | None = None
+    """What it waits to be told, while it does."""
     truncated: Truncated | None = None
     queued_at: datetime
     started_at: datetime | None = None

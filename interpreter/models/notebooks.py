@@ -1,11 +1,14 @@
-"""Notebooks: the file format of Jupyter, version 4.5, as far as anyone here looks into it."""
+"""Notebooks: the file format of Jupyter, as far as anyone here looks into it."""
 
 from __future__ import annotations
 
-from typing import Any
+import enum
+from datetime import timedelta
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from interpreter.models.basics import MOST
 from interpreter.models.executions import Execution, ExecutionStatus
 
 
@@ -18,6 +21,62 @@ class Notebook(Struct, frozen=True, kw_only=True):
     cells: list[dict[str, Any]]
 
 
+class GivenCell(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A cell of a notebook that is to be replayed. Outputs and metadata are not looked at."""
+
+    cell_type: Literal["code", "markdown", "raw"]
+    source: str | list[str] = ""
+    id: str | None = None
+
+    @property
+    def text(self) -> str:
+        return self.source if isinstance(self.source, str) else "".join(self.source)
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is something to run; an empty cell is only kept in its place."""
+        return self.cell_type == "code" and bool(self.text.strip())
+
+
+class GivenNotebook(Struct, frozen=True, kw_only=True):
+    """A notebook that is to be replayed: version 4, with or without outputs."""
+
+    nbformat: Annotated[int, Meta(ge=0, le=MOST)]
+    cells: list[GivenCell] = []
+
+
+class ReplayState(enum.Enum):
+    """How far a notebook is. The last three are final."""
+
+    waiting = "waiting"
+    running = "running"
+    done = "done"
+    failed = "failed"
+    cancelled = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        return self not in (ReplayState.waiting, ReplayState.running)
+
+
+class Replay(Struct, frozen=True, kw_only=True):
+    """How far a session is with the notebook that it was created with."""
+
+    state: ReplayState
+    """`waiting` for the session, `running`, then `done` (every cell ended well), `failed` (one did
+    not), or `cancelled` (a cell was, or the kernel or the session went)."""
+    cells: int
+    """How many cells there are to run: code cells that are not empty."""
+    done: int
+    """How many of them have ended."""
+    error_cell: int | None = None
+    """The first of them that did not end well, counted from 1."""
+    execution_id: str | None = None
+    """The execution that runs, or was the last."""
+    reason: str | None = None
+    """Why it is failed or cancelled."""
+
+
 def code_cell(execution: Execution) -> dict[str, Any]:
     """An execution as a cell; when it ran is told as JupyterLab tells it."""
     facts: dict[str, Any] = {"status": execution.status.value, "duration_ms": execution.duration_ms}
@@ -27,8 +86,8 @@ def code_cell(execution: Execution) -> dict[str, Any]:
     if execution.reason is not None:
         facts["reason"] = execution.reason
     metadata: dict[str, Any] = {"interpreter": facts}
-    if execution.started_at is not None:
-        metadata["execution"] = {"iopub.execute_input": execution.started_at.isoformat()}
+    if times := _times(execution):
+        metadata["execution"] = times
     ran = execution.status not in (ExecutionStatus.queued, ExecutionStatus.cancelled)
     return {
         "cell_type": "code",
@@ -40,26 +99,26 @@ def code_cell(execution: Execution) -> dict[str, Any]:
     }
 
 
-def comparable(outputs: list[dict[str, Any]]) -> list[Any]:
-    """What of outputs is the same when the same code does the same again.
-
-    Not the execution counts, and of an error only what it is: a traceback names places. Text can be
-    written as one string or as a list of lines.
-    """
-    found: list[Any] = []
-    for output in outputs:
-        match output.get("output_type"):
-            case "stream":
-                found.append(("stream", output.get("name"), _joined(output.get("text"))))
-            case "error":
-                found.append(("error", output.get("ename"), output.get("evalue")))
-            case _:
-                data = output.get("data") or {}
-                found.append(("data", {mime: _joined(value) for mime, value in data.items()}))
-    return found
+def _times(execution: Execution) -> dict[str, Any]:
+    """Under the names of the messages that JupyterLab takes the time of."""
+    began = execution.started_at
+    if began is None:
+        return {}
+    times = dict.fromkeys(
+        ("iopub.status.busy", "iopub.execute_input", "shell.execute_reply.started"), began
+    )
+    if execution.duration_ms is not None:
+        ended = began + timedelta(milliseconds=execution.duration_ms)
+        times |= dict.fromkeys(("shell.execute_reply", "iopub.status.idle"), ended)
+    return times
 
 
-def _joined(text: Any) -> Any:
-    if isinstance(text, list) and all(isinstance(line, str) for line in text):
-        return "".join(text)
-    return text
+def other_cell(cell: GivenCell) -> dict[str, Any]:
+    """A cell that is not run, as it was given."""
+    kept: dict[str, Any] = {
+        "cell_type": cell.cell_type,
+        "id": cell.id,
+        "metadata": {},
+        "source": cell.text,
+    }
+    return kept | {"execution_count": None, "outputs": []} if cell.cell_type == "code" else kept

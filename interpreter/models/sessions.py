@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from interpreter.models.basics import ContextName, Label, Name, Owner, WorkspaceName
 from interpreter.models.datasets import Inputs
 from interpreter.models.limits import Limits, LimitsRequest, OnIdle, Remaining, Usage
+from interpreter.models.notebooks import GivenNotebook, Replay
 
 Labels = Annotated[dict[Name, Label], Meta(max_length=50)]
 Variables = Annotated[
@@ -54,6 +55,12 @@ class SessionCreate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What happens after `idle_seconds` without use; the gateway's setting when left out."""
     wait: bool = True
     """False answers at once, with a session that is `creating`."""
+    notebook: GivenNotebook | None = None
+    """A notebook whose code cells are run in it, one after another, before anything else."""
+    keep_going: bool = False
+    """Whether the notebook goes on after a cell that raises an error or takes too long."""
+    cell_timeout: Annotated[float, Meta(gt=0)] | None = None
+    """Seconds each cell of the notebook may run; the session's `cell_seconds` when left out."""
 
 
 class SessionUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,6 +91,16 @@ class ContextList(Struct, frozen=True, kw_only=True):
     """The contexts of a session; the first one is `default`."""
 
     contexts: list[Context]
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """What runs in a session at the moment."""
+
+    execution_id: str
+    line: str
+    """The first line of it that is not empty; at most 200 characters."""
+    by: str | None = None
+    started_at: datetime | None = None
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -117,8 +134,12 @@ class Session(Struct, frozen=True, kw_only=True):
     on_idle: OnIdle = "pause"
     remaining: Remaining
     contexts: list[str]
+    running: list[Running] = []
+    """The cells that run, one in each context at most, and the commands."""
     inputs: list[str] = []
     """The datasets that it sees at `/data/input`."""
+    replay: Replay | None = None
+    """How far it is with the notebook that it was created with."""
     created_at: datetime
     last_activity: datetime
     expires_at: datetime | None

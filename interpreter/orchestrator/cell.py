@@ -19,6 +19,8 @@ from interpreter.models import (
     ExecutionStatus,
     ExecutionUsage,
     FileChange,
+    InputRequest,
+    Running,
     Truncated,
 )
 from interpreter.orchestrator import states
@@ -26,6 +28,10 @@ from interpreter.orchestrator.clock import tick
 from interpreter.orchestrator.time_limit import TimeLimit
 from interpreter.store import Ending
 from interpreter.workspace import Recording
+
+LINE = 200
+LONG = 10_000
+"""How far into a cell its first line is looked for."""
 
 
 class Cell:
@@ -43,6 +49,8 @@ class Cell:
         """What the kernel is to evaluate after it, for the reply that Jupyter's clients get."""
         self.notebook_cell: str | None = None
         """The id of the cell of a notebook that it was run from, if a Jupyter client said so."""
+        self.of_notebook = False
+        """Whether it is of the notebook that its session was created with."""
         self.timeout = timeout
         self.output_limit = output_limit
         self.status = ExecutionStatus.queued
@@ -77,7 +85,8 @@ class Cell:
         """Whether the store knows of a reply without idle, or the other way round."""
         self.verdict: tuple[ExecutionStatus, str] | None = None
         """How the cell is to end whatever the kernel says: it timed out or was cancelled."""
-        self.awaits_input = False
+        self.input_request: InputRequest | None = None
+        """What it waits to be told."""
         self.saved: asyncio.Future[None] | None = None
         """The last save of it to the store."""
         self.timers: list[asyncio.TimerHandle] = []
@@ -112,6 +121,10 @@ class Cell:
     @property
     def context(self) -> str:
         return self.request.context
+
+    @property
+    def awaits_input(self) -> bool:
+        return self.input_request is not None
 
     def remaining(self) -> float:
         """Seconds until the timeout of a cell that was started by an earlier gateway."""
@@ -193,8 +206,12 @@ class Cell:
             self.started_tick = data.get("tick", self.started_tick)
             self.paused_tick = data.get("paused_tick", self.paused_tick)
             self.paused_seconds = data.get("paused_seconds", self.paused_seconds)
+            if "answered" in data:
+                self.input_request = None
             if "verdict" in data:
                 self.verdict = (ExecutionStatus(data["verdict"]), data["reason"])
+        elif type is EventType.input_request:
+            self.input_request = msgspec.convert(data, InputRequest)
         else:
             self.fold.apply(type, data)
 
@@ -212,6 +229,7 @@ class Cell:
             session_id=self.session_id,
             code=self.request.code,
             context=self.context,
+            by=self.request.by,
             status=self.status,
             reason=self.reason,
             execution_count=self.execution_count,
@@ -219,6 +237,7 @@ class Cell:
             outputs=outputs,
             text=to_text(outputs),
             error=clean_error(self.fold.error) if self.fold.error else None,
+            input_request=None if self.ending else self.input_request,
             truncated=truncated,
             queued_at=self.queued_at,
             started_at=self.started_at,
@@ -227,6 +246,15 @@ class Cell:
             usage=self.usage,
             files=self.files,
             files_left_out=self.files_left_out,
+        )
+
+    def running(self) -> Running:
+        lines = (line.strip() for line in self.code[:LONG].splitlines())
+        return Running(
+            execution_id=self.id,
+            line=next((line[:LINE] for line in lines if line), ""),
+            by=self.request.by,
+            started_at=self.started_at,
         )
 
 

@@ -59,6 +59,8 @@ class Cells:
         self.watched: Watched | None = None
         """What cells change in the workspace is found with it."""
         self.current: Cell | None = None
+        self.on_end: Callable[[Cell, Cells], None] = lambda cell, cells: None
+        """Told of every cell that has ended, before the next one is sent."""
         self._config = config
         self._on_activity = on_activity
         self._others = others
@@ -89,15 +91,17 @@ class Cells:
         silent: bool = False,
         expressions: Mapping[str, Any] | None = None,
         notebook_cell: str | None = None,
+        of_notebook: bool = False,
     ) -> Cell:
         policy.check_code(self._config, request.code)
         timeout = policy.cell_timeout(self._config, self.limits, request.timeout)
         limit = policy.output_limit(self._config, request)
-        if len(self._queue) >= self.limits.queued_cells:
-            raise QueueFull(f"{len(self._queue)} cells are queued here, and no more may be.")
+        if not of_notebook and self._is_full():
+            raise QueueFull(f"{self.limits.queued_cells} cells are queued here, and no more may be.")
         cell = Cell(id, session_id, request, timeout, limit)
         cell.silent, cell.expressions = silent, expressions or {}
         cell.notebook_cell = notebook_cell
+        cell.of_notebook = of_notebook
         facts = request_facts(request)
         # Before it is sent: a gateway that comes after this one must not send it again.
         self.history.write_down(cell, facts)
@@ -110,6 +114,10 @@ class Cells:
         self.history.save_new(cell)
         return cell
 
+    def _is_full(self) -> bool:
+        most = self.limits.queued_cells
+        return len(self._queue) >= most and sum(not c.of_notebook for c in self._queue) >= most
+
     def cancel(self, cell: Cell, reason: str) -> None:
         """Takes a cell out of the queue, or interrupts it."""
         if cell is not self.current:
@@ -117,6 +125,11 @@ class Cells:
             self._finish(cell, ExecutionStatus.cancelled, reason)
         else:
             self.stop_running(cell, ExecutionStatus.cancelled, reason)
+
+    def cancel_notebook(self, reason: str) -> None:
+        """Takes the cells of a notebook out of the queue."""
+        for cell in [cell for cell in self._queue if cell.of_notebook]:
+            self.cancel(cell, reason)
 
     def extend(self, cell: Cell, timeout: float) -> None:
         """Gives a queued or running cell another timeout, counted from its start."""
@@ -130,8 +143,9 @@ class Cells:
     def answer_input(self, cell: Cell, value: str) -> None:
         if not cell.awaits_input or self._kernel is None:
             raise InputNotExpected("This cell is not waiting for input.")
-        cell.awaits_input = False
+        cell.input_request = None
         self._kernel.answer_input(value)
+        self._note(cell, {"answered": True})
 
     def hold(self) -> None:
         """The sandbox is frozen, and with it the time of the running cell."""
@@ -440,8 +454,11 @@ class Cells:
         if not by_reply:
             assert cell.saved is not None
             cell.saved.add_done_callback(lambda _: cell.tell(encoded))
-        if cell is self.current:
+        was_current = cell is self.current
+        if was_current:
             self.current = None
+        self.on_end(cell, self)
+        if was_current:
             self._pump()
 
     def _note_half_finished(self) -> None:

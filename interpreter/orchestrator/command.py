@@ -64,7 +64,7 @@ class Command(Cell):
     def __init__(
         self, id: str, session_id: str, asked: CommandCreate, timeout: float, output_limit: int
     ) -> None:
-        request = ExecutionCreate(code=shown(asked))
+        request = ExecutionCreate(code=shown(asked), by=asked.by)
         super().__init__(id, session_id, request, timeout, output_limit)
         self.asked = asked
         self.stream: int | None = None

@@ -50,6 +50,10 @@ class Commands(Cells):
     def busy(self) -> bool:
         return bool(self._running)
 
+    @property
+    def running(self) -> list[Command]:
+        return list(self._running.values())
+
     # -- what callers ask for
 
     def run(self, id: str, session_id: str, asked: CommandCreate) -> Command:

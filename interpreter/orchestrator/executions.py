@@ -21,7 +21,7 @@ from interpreter.orchestrator import command
 from interpreter.orchestrator.cell import Cell
 from interpreter.orchestrator.command import Command
 from interpreter.orchestrator.kernel_listener import PREFIX
-from interpreter.store import EventRow, Store
+from interpreter.store import EventRow, Input, Store
 
 if TYPE_CHECKING:
     from interpreter.orchestrator.orchestrator import Orchestrator
@@ -102,14 +102,21 @@ class Executions:
         expressions: Mapping[str, Any],
         notebook_cell: str | None,
         on_new: Callable[[str], None],
-    ) -> Cell:
-        """Runs a cell that came as a Jupyter message; `on_new` is told its id before the kernel is."""
+        key: str | None = None,
+    ) -> Cell | str:
+        """Runs a cell that came as a Jupyter message; `on_new` is told its id before the kernel is.
+
+        With the key of one that came before it is not run again: its id is returned.
+        """
         session = self._orchestrator.get(session_id)
         if self._orchestrator.draining:
             raise ShuttingDown("The gateway is about to stop.")
         self._store.condition.check()
-        await session.come_awake()
-        id = _new_id(session_id, None)
+        id = _new_id(session_id, key)
+        if key is None:
+            await session.come_awake()
+        elif await self._knows(session, id):
+            return (await self._known(session_id, id, request.code)).id
         on_new(id)
         return session.submit_now(
             id, request, silent=silent, expressions=expressions, notebook_cell=notebook_cell
@@ -139,6 +146,11 @@ class Executions:
             known = cell is not None and not cell.untold
             found.append(cell.model() if cell and known else await session.history.current(execution))
         return found
+
+    async def inputs(self, session_id: str, count: int) -> list[Input]:
+        """What the last cells of the default context were, oldest first."""
+        await self._orchestrator.get(session_id).history.settled()
+        return await self._store.inputs(session_id, count)
 
     async def read(self, session_id: str, execution_id: str) -> Execution:
         session = self._orchestrator.get(session_id)

@@ -10,7 +10,7 @@ import structlog
 from interpreter.kernel.connection import Exit
 from interpreter.kernel.messages import KernelMessage
 from interpreter.kernel.translate import translate, translate_oversized
-from interpreter.models import EventType, ExecutionStatus
+from interpreter.models import EventType, ExecutionStatus, InputRequest
 from interpreter.orchestrator.cell import Cell
 from interpreter.orchestrator.cells import Cells
 from interpreter.orchestrator.taps import Taps
@@ -89,7 +89,7 @@ class KernelListener:
             history.output(execution_id, type, data)
             return
         if type is EventType.input_request:
-            cell.awaits_input = True
+            cell.input_request = InputRequest(**data)
             self._cells.events.append(type, cell.id, data)
             return
         if cell.muted:

@@ -24,6 +24,7 @@ from interpreter.errors import (
 )
 from interpreter.models import (
     GatewayStatus,
+    GivenCell,
     Limits,
     PoolStatus,
     Session,
@@ -33,7 +34,7 @@ from interpreter.models import (
     SessionUpdate,
     Usage,
 )
-from interpreter.orchestrator import policy, states
+from interpreter.orchestrator import notebook, policy, states
 from interpreter.orchestrator.admission import Admission, Reservation, Waiter
 from interpreter.orchestrator.executions import Executions
 from interpreter.orchestrator.files import Files
@@ -42,6 +43,7 @@ from interpreter.orchestrator.launcher import Launcher, new_id
 from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.maintenance import Maintenance
 from interpreter.orchestrator.named_workspaces import NamedWorkspaces
+from interpreter.orchestrator.questions import Questions
 from interpreter.orchestrator.reaper import Reaper
 from interpreter.orchestrator.session import LiveSession
 from interpreter.orchestrator.tasks import Tasks
@@ -97,6 +99,7 @@ class Orchestrator:
         )
         self._tasks = Tasks("the orchestrator")
         self.executions = Executions(self, store)
+        self.questions = Questions(config)
         self.files = Files(self)
         self.inputs = SessionInputs(self.datasets, self._folders, self.get, self._sessions.values, store)
 
@@ -176,6 +179,9 @@ class Orchestrator:
         workspace = None if request.workspace is None else self.named.find(request.workspace)
         if workspace is not None:
             limits = policy.in_workspace(limits, request.limits, workspace.name, workspace.disk_mb)
+        if request.notebook is not None:
+            notebook.check(self._config, limits, request.notebook)
+            policy.cell_timeout(self._config, limits, request.cell_timeout)
         now = datetime.now(UTC)
         record = SessionRecord(
             id=new_id(),
@@ -199,24 +205,33 @@ class Orchestrator:
             workspace=request.workspace,
             workspace_read_only=workspace is not None and request.workspace_read_only,
             owner=request.owner,
+            replay=notebook.new_record(request),
         )
+        cells = None if request.notebook is None else request.notebook.cells
         own_disk = limits.disk_mb if workspace is None else 0
         with self.named.quotas.room_for(record.owner, own_disk):
             use = None if workspace is None else self.named.use(workspace, record.workspace_read_only)
             if request.wait:
                 with self.datasets.pinned(*record.inputs.values()):
-                    return await self._create_now(record, use, on_wait)
-            session = self._add(record)
+                    return await self._create_now(record, cells, use, on_wait)
+            session = self._add(record, cells=cells)
         if use is not None:
             use.session_id = session.id
             self._uses[session.id] = use
-        await session.stored(session.update())
+        saved = session.update()
+        if session.replay is not None:
+            session.replay.write_down()
+        await session.stored(saved)
         self._create_later(session)
         await asyncio.sleep(0)  # it has its sandbox or its place in the queue, or has begun
         return session
 
     async def _create_now(
-        self, record: SessionRecord, use: Use | None, on_wait: Callable[[Waiter], None]
+        self,
+        record: SessionRecord,
+        cells: list[GivenCell] | None,
+        use: Use | None,
+        on_wait: Callable[[Waiter], None],
     ) -> LiveSession:
         reservation: Reservation | None = None
         try:
@@ -227,7 +242,7 @@ class Orchestrator:
             _let_go(reservation, use)
             raise
         # Its sandbox's name, for whoever looks for one from outside.
-        session = self._add(replace(record, id=live.id))
+        session = self._add(replace(record, id=live.id), cells=cells)
         self._reservations[session.id] = reservation
         await session.begin(live, cold_because=cold, cause="created")
         return session
@@ -308,8 +323,15 @@ class Orchestrator:
             await asyncio.shield(ending(live))
             raise
 
-    def _add(self, record: SessionRecord, last_seq: int | None = None) -> LiveSession:
-        session = self._sessions[record.id] = LiveSession(record, self._config, self._store, last_seq)
+    def _add(
+        self,
+        record: SessionRecord,
+        last_seq: int | None = None,
+        cells: list[GivenCell] | None = None,
+    ) -> LiveSession:
+        """`cells` are those of the notebook that a new one is to replay."""
+        session = LiveSession(record, self._config, self._store, last_seq, cells)
+        self._sessions[record.id] = session
         session.on_sandbox = self._on_sandbox
         return session
 

@@ -28,7 +28,9 @@ from interpreter.errors import (
 from interpreter.models import (
     EventType,
     ExecutionCreate,
+    GivenCell,
     Limits,
+    Running,
     Session,
     SessionState,
     Usage,
@@ -44,6 +46,7 @@ from interpreter.orchestrator.context import Context
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.history import History
 from interpreter.orchestrator.live_sandbox import DEFAULT, LiveSandbox
+from interpreter.orchestrator.notebook import NotebookReplay
 from interpreter.orchestrator.processes import SandboxProcesses
 from interpreter.orchestrator.taps import Taps
 from interpreter.orchestrator.tasks import Tasks
@@ -61,9 +64,15 @@ class LiveSession:
     """A session as the gateway knows it. `record` is all that is stored of it."""
 
     def __init__(
-        self, record: SessionRecord, config: Config, store: Store, last_seq: int | None = None
+        self,
+        record: SessionRecord,
+        config: Config,
+        store: Store,
+        last_seq: int | None = None,
+        cells: list[GivenCell] | None = None,
     ) -> None:
-        """`last_seq` is the number of the last event of one that was there before; None if it is new."""
+        """`last_seq` is the number of the last event of one that was there before; None if it is new.
+        `cells` are those of the notebook that a new one is to replay."""
         self.record = record
         self.live: LiveSandbox | None = None
         self.contexts: dict[str, Context] = {}
@@ -101,6 +110,8 @@ class LiveSession:
         self._remembering = asyncio.Lock()
         self._remembers = last_seq is None
         self._tasks = Tasks(f"session {record.id}")
+        self.replay = None if record.replay is None else NotebookReplay(self, store, cells)
+        """The notebook that it was created with."""
 
     @property
     def id(self) -> str:
@@ -138,11 +149,17 @@ class LiveSession:
             on_idle=record.on_idle,
             remaining=expiry.remaining(record, self.active_tick, self.executions),
             contexts=list(self.contexts or record.contexts),
+            running=self._running(),
             inputs=sorted(record.inputs),
+            replay=None if record.replay is None else record.replay.progress,
             created_at=record.created_at,
             last_activity=self.last_activity,
             expires_at=expiry.expires_at(record, self.active_tick),
         )
+
+    def _running(self) -> list[Running]:
+        cells = [cells.current for cells in self._all_cells() if cells.current is not None]
+        return [cell.running() for cell in (*cells, *self.commands.running)]
 
     def update(self, **changes: Any) -> asyncio.Future[None]:
         """Changes what is stored of it; what is returned is done when it is."""
@@ -184,6 +201,9 @@ class LiveSession:
             reason=reason,
             contexts={DEFAULT: context.created_at},
         )
+        if self.replay is not None:
+            self.replay.write_down()
+            await self.replay.load()
         self._take(live)  # its lifetime counts from now on
         self.events.connect(live.link.wire.received, live.link.handled)
         live.link.on_passed = self.events.passed
@@ -192,6 +212,8 @@ class LiveSession:
         self.terminals.enter(live)
         self._change(SessionState.ready, cause)
         self.touch()
+        if self.replay is not None:
+            self.replay.go_on()
         self.created.set()
         self.on_sandbox(self)
         # Whoever is told of it finds it again, also after the gateway was killed.
@@ -206,6 +228,8 @@ class LiveSession:
         self.events.connect(received, live.link.handled)
         live.link.on_passed = self.events.passed
         left = await unfinished_cells(self._store, self.id, self._config)
+        if self.replay is not None:
+            await self.replay.load()
         commands = [cell for cell in left if isinstance(cell, Command)]
         unfinished = [cell for cell in left if not isinstance(cell, Command)]
         self._check_has(live)
@@ -220,6 +244,8 @@ class LiveSession:
         await self.commands.resume_in(live, commands)
         self._check_has(live)
         self.terminals.resume_in(live)
+        if self.replay is not None:
+            self.replay.go_on()
         # After the contexts' own first steps, which were just set going.
         asyncio.get_running_loop().call_soon(live.link.begin)
         self._tasks.spawn(live.kill_all_but(self.contexts))
@@ -298,7 +324,13 @@ class LiveSession:
             taps=self.taps,
             created_at=created_at,
         )
+        if name == DEFAULT:
+            context.cells.on_end = self._on_cell_end
         return context
+
+    def _on_cell_end(self, cell: Cell, cells: Cells) -> None:
+        if self.replay is not None:
+            self.replay.ended(cell, cells)
 
     def _all_cells(self) -> Iterable[Cells]:
         return [context.cells for context in self.contexts.values()]
@@ -375,6 +407,7 @@ class LiveSession:
         silent: bool = False,
         expressions: Mapping[str, Any] | None = None,
         notebook_cell: str | None = None,
+        of_notebook: bool = False,
     ) -> Cell:
         """Runs a cell in a session that is awake."""
         self._check_awake()
@@ -387,6 +420,7 @@ class LiveSession:
             silent=silent,
             expressions=expressions,
             notebook_cell=notebook_cell,
+            of_notebook=of_notebook,
         )
         self._count(cell)
         return cell
@@ -586,6 +620,8 @@ class LiveSession:
         for context in contexts.values():
             context.lose(reason)
             self._tasks.spawn(context.leave())
+        if self.replay is not None:
+            self.replay.stop(reason)
         self.update(reason=reason, handle=None, contexts={})
         self._change(state, reason)
         self.created.set()
@@ -644,5 +680,7 @@ class LiveSession:
 
     def _on_kernel_restart(self, reason: str) -> None:
         self.update(reason=reason)
+        if self.replay is not None:
+            self.replay.stop(reason)
         if self.state is SessionState.ready:
             self._change(SessionState.busy, reason)

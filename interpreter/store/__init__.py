@@ -9,7 +9,7 @@ await store.close()
 
 from interpreter.errors import StoreDamaged, StoreUnavailable
 from interpreter.store.journal import Ending
-from interpreter.store.records import EventRow, SessionRecord, WorkspaceRecord
+from interpreter.store.records import EventRow, Input, ReplayRecord, SessionRecord, WorkspaceRecord
 from interpreter.store.repair import Report, repair
 from interpreter.store.statements import (
     Step,
@@ -24,6 +24,8 @@ from interpreter.store.store import Store
 __all__ = [
     "Ending",
     "EventRow",
+    "Input",
+    "ReplayRecord",
     "Report",
     "SessionRecord",
     "Step",

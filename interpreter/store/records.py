@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interpreter.models import Limits, OnIdle
+from interpreter.models import Limits, OnIdle, Replay
 
 
 class EventRow(NamedTuple):
@@ -18,6 +18,16 @@ class EventRow(NamedTuple):
     execution_id: str | None
     data: bytes
     """JSON, encoded once by the caller and served as it is."""
+
+
+class ReplayRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A notebook that is being replayed, or was."""
+
+    progress: Replay
+    keep_going: bool
+    timeout: float | None
+    event: int
+    """The number of the event that has its cells."""
 
 
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +68,8 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     workspace_read_only: bool = False
     owner: str | None = None
     """Whose quota its own files count for."""
+    replay: ReplayRecord | None = None
+    """The notebook that it was created with."""
 
     @property
     def owns_workspace(self) -> bool:
@@ -78,3 +90,11 @@ class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True):
     last_used: datetime
     bytes: int | None = None
     """What its files took when it was last used; None where that is not known."""
+
+
+class Input(msgspec.Struct, frozen=True):
+    """What was asked of a kernel."""
+
+    execution_id: str
+    code: str
+    execution_count: int

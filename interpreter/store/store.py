@@ -27,7 +27,7 @@ from interpreter.store.condition import Condition
 from interpreter.store.examination import examine, journal_of, note_use
 from interpreter.store.journal import Ending, Entry, Journal
 from interpreter.store.readers import Readers
-from interpreter.store.records import EventRow, SessionRecord, WorkspaceRecord
+from interpreter.store.records import EventRow, Input, SessionRecord, WorkspaceRecord
 from interpreter.store.schema import open_for_writing
 from interpreter.store.statements import (
     APPEND_EVENT,
@@ -235,6 +235,17 @@ class Store:
         """The ids of the last ones, oldest first."""
         query = f"SELECT id FROM executions WHERE session = {SESSION} ORDER BY key DESC LIMIT ?"
         return (await self._read(str, query, session_id, count))[::-1]
+
+    async def inputs(self, session_id: str, count: int) -> list[Input]:
+        """The last cells that a kernel counted, oldest first, without what came of them."""
+        fields = ", ".join(f"json_extract(text, '$.{name}')" for name in ("code", "execution_count"))
+        records = f"""SELECT key, id, CAST(record AS TEXT) AS text FROM executions
+            WHERE session = {SESSION}"""
+        query = f"""SELECT id, {fields} FROM ({records})
+            WHERE json_extract(text, '$.execution_count') > 0
+            AND coalesce(json_extract(text, '$.context'), 'default') = 'default'
+            ORDER BY key DESC LIMIT ?"""
+        return (await self._read(Input, query, session_id, count))[::-1]
 
     async def unfinished(self, session_id: str) -> list[Execution]:
         """Queued or running, oldest first."""

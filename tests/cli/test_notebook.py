@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from tests.conftest import only
 
-from .terminal import environment, interpreter
+from .terminal import Terminal, environment, interpreter
 
 pytestmark = only("embedded")
 
@@ -34,6 +35,7 @@ def run(gateway: Any, tmp_path: Path) -> Any:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return interpreter("notebook", "run", *arguments, env=env, cwd=tmp_path)
 
+    run.env = env  # type: ignore[attr-defined]
     return run
 
 
@@ -50,7 +52,58 @@ def test_a_notebook_is_run_written_and_compared(run: Any, tmp_path: Path) -> Non
     assert notebook.cells[3].outputs[0].data["text/plain"] == "21"
     again = run(str(out), "--compare")
     assert again.returncode == 1, again.stderr
-    assert again.stdout == "cell 2 differs: import random\n"
+    said = again.stdout.splitlines()
+    assert said[:2] == ["cell 2 differs: import random", "    stdout, line 1:"]
+    assert re.fullmatch(r"    -0\.\d+\n    \+0\.\d+", "\n".join(said[2:]))
+
+
+def test_what_is_not_run_stays_as_it_is(run: Any, tmp_path: Path) -> None:
+    file = written(tmp_path / "in.ipynb", "print('hello')\nobject()", "")
+    given = nbformat.read(file, as_version=4)
+    given.metadata["kernelspec"] = {"name": "mine", "display_name": "Mine"}
+    given.cells[1].metadata["tags"] = ["keep"]
+    nbformat.write(given, file)
+    out = tmp_path / "out.ipynb"
+    assert run(str(file), "-o", str(out)).returncode == 0
+    ran = nbformat.read(out, as_version=4)
+    nbformat.validate(ran)
+    assert ran.metadata == given.metadata
+    assert [(cell.id, cell.source) for cell in ran.cells] == [
+        (cell.id, cell.source) for cell in given.cells
+    ]
+    assert ran.cells[1].metadata.tags == ["keep"]
+    assert ran.cells[1].metadata.execution["shell.execute_reply"]
+    assert ran.cells[2].execution_count is None, "an empty cell is not run"
+    again = run(str(out), "--compare")
+    assert again.returncode == 0, again.stdout
+    assert again.stdout == "1 cells, all outputs as they were\n"
+
+
+def test_a_person_sees_a_bar_with_the_cell_that_runs(run: Any, tmp_path: Path) -> None:
+    file = written(tmp_path / "in.ipynb", "import time", "# a slow one\ntime.sleep(2)", "1 / 0")
+    with Terminal(["notebook", "run", str(file)], run.env, tmp_path) as terminal:
+        terminal.expect(r"1/3 .*# a slow one")
+        terminal.expect(r"\[3/3\] error")
+        terminal.expect("ZeroDivisionError: division by zero")
+        assert terminal.exit_code() == 1
+
+
+def test_a_notebook_that_is_left_leaves_no_session(run: Any, gateway: Any, tmp_path: Path) -> None:
+    file = written(tmp_path / "in.ipynb", "'begun'", "import time\ntime.sleep(600)")
+    with gateway.client() as http:
+        before = {session["id"] for session in http.get("/v1/sessions").json()["sessions"]}
+        with Terminal(["notebook", "run", str(file)], run.env, tmp_path) as terminal:
+            terminal.expect("1/2 .*import time")
+            terminal.type("\x03")
+            terminal.expect("interrupted")
+            assert terminal.exit_code() == 130
+        assert {session["id"] for session in http.get("/v1/sessions").json()["sessions"]} <= before
+    kept = run(str(written(tmp_path / "in.ipynb", "x = 41")), "--keep")
+    session = kept.stderr.split("--session ")[1].strip(" )\n")
+    with gateway.client() as http:
+        answer = http.post(f"/v1/sessions/{session}/executions", json={"code": "x + 1"})
+        assert answer.json()["text"] == "42"
+        http.delete(f"/v1/sessions/{session}")
 
 
 def test_a_notebook_that_fails_says_where(run: Any, tmp_path: Path) -> None:

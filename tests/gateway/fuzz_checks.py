@@ -7,7 +7,7 @@ from schemathesis import Case, CheckContext, GenerationMode, Response
 
 POLICY = {
     *("unknown_environment", "limit_too_high", "invalid_archive", "invalid_path", "wrong_digest"),
-    "invalid_command",
+    *("invalid_command", "invalid_notebook"),
 }
 
 

@@ -80,12 +80,6 @@ def test_the_page_names_nothing_from_elsewhere(gateway: Gateway, seen: tuple[str
     assert [place for place in named if not place.startswith(own)] == []
 
 
-def test_the_root_leads_to_the_page(gateway: Gateway) -> None:
-    answer = httpx.get(f"{gateway.url}/", trust_env=False, follow_redirects=True)
-    assert answer.url.path == "/docs"
-    assert answer.headers["Content-Type"].startswith("text/html")
-
-
 @pytest.mark.parametrize("name", ["none.js", "..%2fswagger.json", "swagger-ui.js.map", "%2e%2e"])
 def test_only_the_parts_of_the_page_are_served(http: httpx.Client, name: str) -> None:
     assert_refused(http.get(f"/docs/assets/{name}"), "not_found")

@@ -189,12 +189,12 @@ def test_code_that_is_too_long_is_refused(small_http: httpx.Client, only_session
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(small_http: httpx.Client) -> None:
-    assert_refused(small_http.post("/v1/sessions", content=b" " * 10_000_000), "request_too_large")
+    assert_refused(small_http.post("/v1/workspaces", content=b" " * 10_000_000), "request_too_large")
 
 
 def test_a_body_of_unknown_length_is_refused_when_it_grows_too_large(small_http: httpx.Client) -> None:
     pieces = (b" " * 10_000 for _ in range(1000))
-    answer = small_http.post("/v1/sessions", content=pieces)
+    answer = small_http.post("/v1/workspaces", content=pieces)
     assert_refused(answer, "request_too_large", "71,536")
     assert answer.headers["Connection"] == "close"
 

@@ -59,6 +59,10 @@ expected-statuses = ["2xx", "304", "400", "404", "409", "412", "416", "422"]
 [operations.checks.negative_data_rejection]
 expected-statuses = ["400", "401", "403", "404", "405", "406", "409", "412", "415", "422", "428", "429", "5xx"]
 [[operations]]
+include-operation-id = ["complete_code", "inspect_code", "create_embed"]
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", "400", "404", "409"]
+[[operations]]
 include-operation-id = "update_session"
 parameters = { "path.session_id" = "$stopped" }
 [operations.checks.positive_data_acceptance]

@@ -104,8 +104,9 @@ def test_a_token_from_the_settings_is_used_and_not_kept(start: Start, data: Path
 def test_the_greeting_says_where_who_and_how_isolated(start: Start) -> None:
     gateway = start()
     said = gateway.log.read_text().splitlines()
-    (where,) = [line for line in said if "http://127.0.0.1:" in line]
+    (where,) = [line for line in said if line.strip().startswith("url")]
     (who,) = [line for line in said if gateway.token in line]
+    assert f"{gateway.url}/?token={gateway.token} " in who, "an address that logs in"
     (isolation,) = [line for line in said if line.strip().startswith("sessions")]
     assert gateway.url in where
     assert str(gateway.data / "token") in who

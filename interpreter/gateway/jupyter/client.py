@@ -11,7 +11,6 @@ import contextlib
 import secrets
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import msgspec
 import structlog
@@ -19,6 +18,7 @@ from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from interpreter.errors import ForbiddenHost, InterpreterError
+from interpreter.gateway.auth import is_own_origin
 from interpreter.gateway.handler import JSON
 from interpreter.gateway.jupyter import framing
 from interpreter.gateway.jupyter.answers import error_answer
@@ -57,6 +57,8 @@ class Client(WebSocketHandler):
         self._drained = asyncio.Event()
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
         """What it was told of cells as it happened: it is not told again from the record."""
+        self._again: list[str] = []
+        """Cells that it is to be told once more from their beginning."""
         self._following: asyncio.Task[None] | None = None
         self._joined = False
         self._next_ping: asyncio.TimerHandle | None = None
@@ -76,7 +78,7 @@ class Client(WebSocketHandler):
 
     def check_origin(self, origin: str) -> bool:
         """Only pages of this very host may; what is no page says no origin."""
-        return urlsplit(origin).netloc.lower() == self.request.headers.get("Host", "").lower()
+        return is_own_origin(self.request, origin)
 
     def select_subprotocol(self, subprotocols: list[str]) -> str | None:
         return framing.V1 if framing.V1 in subprotocols else None
@@ -172,6 +174,12 @@ class Client(WebSocketHandler):
         self.behind, self.seen = True, after
         self._following = asyncio.create_task(self._follow_or_hang_up(whole, after))
 
+    def tell_again(self, execution_id: str) -> None:
+        """Gets all of a cell once more: what it was told of it had another parent."""
+        self._again.append(execution_id)
+        if not self.behind:
+            self.follow([], self.seen)
+
     async def _follow_or_hang_up(self, whole: list[str], after: int) -> None:
         try:
             await self._follow(whole, after)
@@ -184,28 +192,45 @@ class Client(WebSocketHandler):
         session = self.door.session
         with contextlib.suppress(InterpreterError, WebSocketClosedError):
             for id in whole:
-                parts = executions.events(session.id, 0, execution_id=id, wait=False)
-                async with contextlib.aclosing(parts):  # type: ignore[type-var]
-                    async for rows in parts:
-                        await self._replay([row for row in rows if row.seq <= after])
+                if id not in self._again:
+                    await self._replay_cell(id, after)
             everything = executions.events(session.id, after)
             async with contextlib.aclosing(everything):  # type: ignore[type-var]
+                await self._replay_again()
                 if self._is_up_to_date():
                     return
                 async for rows in everything:
-                    await self._replay(rows)
+                    await self._replay([row for row in rows if row.execution_id not in self._again])
                     self.seen = rows[-1].seq
+                    await self._replay_again()
                     if self._is_up_to_date():
                         return
 
+    async def _replay_again(self) -> None:
+        while self._again:
+            id = self._again[0]
+            for told in [told for told in self._told if told[0] == id]:
+                del self._told[told]
+            await self._replay_cell(id, self.seen)
+            self._again.pop(0)
+
+    async def _replay_cell(self, execution_id: str, up_to: int) -> None:
+        executions = self.jupyter.gateway.orchestrator.executions
+        # One for all of it: who asked may become known meanwhile, and is told it again then.
+        header = self.door.header_of(execution_id)
+        parts = executions.events(self.door.session.id, 0, execution_id=execution_id, wait=False)
+        async with contextlib.aclosing(parts):  # type: ignore[type-var]
+            async for rows in parts:
+                await self._replay([row for row in rows if row.seq <= up_to], header)
+
     def _is_up_to_date(self) -> bool:
         """Whether it can be told things as they happen again."""
-        if self.seen < self.door.session.events.last_seq or self._unsent > LIVE_BYTES:
+        if self.seen < self.door.session.events.last_seq or self._unsent > LIVE_BYTES or self._again:
             return False
         self.behind = False
         return True
 
-    async def _replay(self, rows: list[EventRow]) -> None:
+    async def _replay(self, rows: list[EventRow], header: bytes | None = None) -> None:
         for row in rows:
             if row.execution_id is None or not await self._is_of_this_kernel(row.execution_id):
                 continue
@@ -217,7 +242,7 @@ class Client(WebSocketHandler):
                         self._drained.clear()
                         await self._drained.wait()
                     self._tell(message)
-                    self.send(Outgoing(message, self.door.header_of(row.execution_id)))
+                    self.send(Outgoing(message, header or self.door.header_of(row.execution_id)))
 
     async def _is_of_this_kernel(self, execution_id: str) -> bool:
         cell = self.door.session.history.get(execution_id)

@@ -9,6 +9,7 @@ remembers how far it was, and the session's record has the rest.
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from msgspec import Meta, Struct
 from interpreter.errors import InterpreterError
 from interpreter.gateway.jupyter import replay
 from interpreter.gateway.jupyter.framing import Outgoing, Request
+from interpreter.gateway.jupyter.history import HistoryWanted, history
 from interpreter.kernel import messages
 from interpreter.kernel.messages import KernelMessage
 from interpreter.models import Execution, ExecutionCreate
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from interpreter.gateway.jupyter.client import Client
     from interpreter.orchestrator import Orchestrator
 
+CELL_ID = re.compile("[A-Za-z0-9_-]{1,64}")
 REMEMBERED = 1000
 """Requests whose header is remembered, cells and others each, and clients that left."""
 
@@ -51,10 +54,16 @@ class ExecuteContent(Struct):
 class ExecuteMetadata(Struct):
     """What a client says of an execute_request besides."""
 
-    cell_id: Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")] = msgspec.field(
-        name="cellId", default=""
-    )
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    """Of a client that sends a cell again after a broken connection."""
+    cell_id: Any = msgspec.field(name="cellId", default=None)
     """The cell of a notebook that it is run from."""
+
+    @property
+    def notebook_cell(self) -> str | None:
+        """The cell's id, if it is one that a notebook can have."""
+        id = self.cell_id
+        return id if isinstance(id, str) and CELL_ID.fullmatch(id) else None
 
 
 class InputContent(Struct):
@@ -161,22 +170,30 @@ class Door:
                 self._reply(client, request, "interrupt_reply", {"status": "ok"})
             case "shell" | "control", "shutdown_request":
                 await self._shut_down(client, request)
+            case "shell" | "control", "history_request":
+                await self._tell_history(client, request)
             case "shell" | "control", _:
                 await self._pass_on(client, request)
 
     async def _execute(self, client: Client, request: Request) -> None:
         asked = Asked(msgspec.json.encode(request.header), client.session_id, client)
-        notebook_cell = _notebook_cell(request)
+        notebook_cell: str | None = None
         id = ""
 
         def on_new(execution_id: str) -> None:
             nonlocal id
             id = execution_id
             asked.header = _parent(request.header, id, notebook_cell)
+            if client not in self.clients:
+                # It went away meanwhile, and may be back already.
+                same = (c for c in self.clients if c.session_id == client.session_id)
+                asked.client = next(same, None)
             self._remember(self._cells, id, asked)
 
         try:
             content = msgspec.json.decode(request.content, type=ExecuteContent)
+            metadata = msgspec.json.decode(request.metadata, type=ExecuteMetadata)
+            key, notebook_cell = metadata.idempotency_key, metadata.notebook_cell
             cell = await self._orchestrator.executions.submit_for_jupyter(
                 self.session.id,
                 ExecutionCreate(
@@ -184,11 +201,13 @@ class Door:
                     timeout=self.session.limits.cell_seconds,
                     store_history=content.store_history and not content.silent,
                     allow_stdin=content.allow_stdin,
+                    by="jupyter",
                 ),
                 silent=content.silent,
                 expressions=content.user_expressions,
                 notebook_cell=notebook_cell,
                 on_new=on_new,
+                key=None if key is None else f"jupyter {key}",
             )
         except (InterpreterError, msgspec.ValidationError) as e:
             self._cells.pop(id, None)
@@ -197,7 +216,22 @@ class Door:
             for message in replay.failure("", name, f"{e}{hint}"):
                 client.send(Outgoing(message, asked.header))
             return
-        cell.answers.append(partial(self._ended, asked))
+        if isinstance(cell, str):
+            asked.header = _parent(request.header, cell, notebook_cell)
+            self._execute_again(cell, asked)
+        else:
+            cell.answers.append(partial(self._ended, asked))
+
+    def _execute_again(self, id: str, asked: Asked) -> None:
+        """A cell that a client sent before: if that was to an earlier gateway, it is told all of it."""
+        client = asked.client
+        if id in self._cells or client is None or client not in self.clients:
+            return
+        self._remember(self._cells, id, asked)
+        asked.over = not self._is_active(id)
+        if (cell := self.session.history.active(id)) is not None:
+            cell.answers.append(partial(self._ended, asked))
+        client.tell_again(id)
 
     def _ended(self, asked: Asked, encoded: bytes) -> None:
         """A cell is over; the kernel may not have said so, if it was killed or never got the cell."""
@@ -228,6 +262,16 @@ class Door:
             await self.session.restart(DEFAULT)
         else:
             await client.jupyter.delete(self.session)
+
+    async def _tell_history(self, client: Client, request: Request) -> None:
+        wanted = msgspec.json.decode(request.content, type=HistoryWanted)
+        content = await history(self._orchestrator.executions, self.session.id, wanted)
+        parent = msgspec.json.encode(request.header)
+        for state in ("busy", "idle"):
+            status = KernelMessage("iopub", "status", "", {"execution_state": state}, {}, [])
+            client.send(Outgoing(status, parent))
+            if state == "busy":
+                self._reply(client, request, "history_reply", content)
 
     async def _pass_on(self, client: Client, request: Request) -> None:
         await self.session.come_awake()
@@ -302,13 +346,6 @@ class Door:
         message = KernelMessage("iopub", "status", "", {"execution_state": state}, {}, [])
         for client in list(self.clients):
             client.send(Outgoing(message))
-
-
-def _notebook_cell(request: Request) -> str | None:
-    try:
-        return msgspec.json.decode(request.metadata, type=ExecuteMetadata).cell_id or None
-    except msgspec.MsgspecError:
-        return None
 
 
 def _parent(header: dict[str, Any], execution_id: str, notebook_cell: str | None) -> bytes:

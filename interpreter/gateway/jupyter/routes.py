@@ -9,7 +9,7 @@ from tornado.routing import URLSpec
 from tornado.web import url
 
 from interpreter.gateway.handler import JSON, ApiHandler
-from interpreter.gateway.jupyter import contents, kernels, sessions
+from interpreter.gateway.jupyter import contents, kernels, sessions, terminals
 from interpreter.gateway.jupyter.answers import error_answer
 from interpreter.gateway.jupyter.client import Client
 from interpreter.gateway.operation import Operation
@@ -17,7 +17,12 @@ from interpreter.gateway.operation import Operation
 if TYPE_CHECKING:
     from interpreter.gateway.application import Gateway
 
-OPERATIONS = [*kernels.OPERATIONS, *sessions.OPERATIONS, *contents.OPERATIONS]
+OPERATIONS = [
+    *kernels.OPERATIONS,
+    *sessions.OPERATIONS,
+    *contents.OPERATIONS,
+    *terminals.OPERATIONS,
+]
 
 
 class JupyterHandler(ApiHandler):
@@ -47,7 +52,8 @@ def routes(gateway: Gateway) -> list[URLSpec]:
         for path, operations in by_path.items()
     ]
     channels = _pattern("/api/kernels/{kernel_id}/channels")
-    return [*made, url(channels, Client, {"jupyter": gateway.jupyter})]
+    socket = url(_pattern(terminals.SOCKET), terminals.JupyterTerminalSocket, {"gateway": gateway})
+    return [*made, url(channels, Client, {"jupyter": gateway.jupyter}), socket]
 
 
 def _handler(operations: dict[str, Operation]) -> type[ApiHandler]:

@@ -153,6 +153,74 @@ async def test_twenty_lines_with_a_reload_in_between_are_twenty_lines(
     after.close()
 
 
+@pytest.mark.parametrize("same", [True, False], ids=["same-session", "reload"])
+async def test_twenty_lines_are_twenty_lines_with_a_second_client_attached(
+    gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any], same: bool
+) -> None:
+    """Stock servers take the one that stays for the one that left, and keep nothing for the latter."""
+    other = await Wire.open(gateway, kernel["id"])
+    await other.reply(other.ask("kernel_info_request", {}))
+    before = await Wire.open(gateway, kernel["id"])
+    msg_id = before.execute(SLOW)
+    await before.until(lambda m: m["type"] == "stream" and "line 7" in before.text(msg_id))
+    seen = before.text(msg_id)
+    before.close()
+    await before.closed()
+    await api.put(f"/v1/sessions/{kernel['session']}/files/go", content=b"")
+    await other.until(lambda m: m["parent"] == msg_id and m["content"].get("execution_state") == "idle")
+    assert other.text(msg_id) == LINES
+    after = await Wire.open(gateway, kernel["id"], session_id=before.session_id if same else None)
+    assert (await after.reply(msg_id))["content"]["status"] == "ok"
+    assert (seen if same else "") + after.text(msg_id) == LINES
+    other.close()
+    after.close()
+
+
+async def test_a_cell_with_a_key_that_is_sent_again_runs_once_and_is_told_once(
+    gateway: Gateway, kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, kernel["id"])
+    metadata = {"idempotency_key": "of this cell"}
+    code = {"code": "n = globals().get('n', 0) + 1; print(n)"}
+    first = wire.ask("execute_request", code, metadata=metadata, msg_id="asked-once")
+    assert wire.ask("execute_request", code, metadata=metadata, msg_id="asked-once") == first
+    assert (await wire.reply(first))["content"]["status"] == "ok"
+    last = wire.execute("print(n)")
+    await wire.reply(last)
+    assert wire.text() == "1\n1\n"
+    assert len(wire.of(first, "execute_reply")) == 1
+    wire.close()
+
+
+async def test_the_history_is_that_of_the_session(
+    gateway: Gateway, api: httpx.AsyncClient, own_kernel: dict[str, Any]
+) -> None:
+    path = f"/v1/sessions/{own_kernel['session']}"
+    for code in ("x = 1", "'of an agent'"):
+        assert (await api.post(f"{path}/executions", json={"code": code})).json()["status"] == "ok"
+    await api.post(f"{path}/restart")
+    wire = await Wire.open(gateway, own_kernel["id"])
+    await wire.reply(wire.execute("x = 2"))
+    await wire.reply(wire.execute("'of a person'"))
+    await wire.reply(wire.execute("hidden = 1", store_history=False))
+
+    async def history(**wanted: Any) -> list[Any]:
+        reply = await wire.reply(wire.ask("history_request", wanted))
+        assert reply["type"] == "history_reply"
+        return list(reply["content"]["history"])
+
+    tail = await history(hist_access_type="tail", n=10, output=False, raw=True)
+    agents, persons = (
+        [[1, 1, "x = 1"], [1, 2, "'of an agent'"]],
+        [[2, 1, "x = 2"], [2, 2, "'of a person'"]],
+    )
+    assert tail == agents + persons
+    found = await history(hist_access_type="search", pattern="'of*", n=1, output=True)
+    assert found == [[2, 2, ["'of a person'", "'of a person'"]]]
+    assert await history(hist_access_type="range", session=-1, start=2) == [[1, 2, "'of an agent'"]]
+    wire.close()
+
+
 async def test_a_restart_and_a_death_are_told(
     gateway: Gateway, api: httpx.AsyncClient, own_kernel: dict[str, Any]
 ) -> None:

@@ -49,9 +49,11 @@ class Wire:
         channel: str = "shell",
         buffers: Any = (),
         metadata: dict[str, Any] | None = None,
+        msg_id: str | None = None,
     ) -> str:
+        metadata = metadata or {}
         header = {
-            "msg_id": uuid.uuid4().hex,
+            "msg_id": msg_id or uuid.uuid4().hex,
             "msg_type": type,
             "session": self.session_id,
             "username": "somebody",
@@ -61,7 +63,7 @@ class Wire:
         if self.v1:
             parts = [
                 channel.encode(),
-                *(json.dumps(p).encode() for p in (header, {}, metadata or {}, content)),
+                *(json.dumps(p).encode() for p in (header, {}, metadata, content)),
                 *buffers,
             ]
             offsets = [8 * (len(parts) + 2)]
@@ -70,8 +72,8 @@ class Wire:
             frame = struct.pack(f"<{len(offsets) + 1}Q", len(offsets), *offsets) + b"".join(parts)
             self.socket.write_message(frame, binary=True)
         else:
-            said = {"header": header, "parent_header": {}, "metadata": metadata or {}}
-            text = json.dumps({**said, "content": content, "channel": channel, "buffers": []}).encode()
+            message = {"header": header, "parent_header": {}, "metadata": metadata, "content": content}
+            text = json.dumps({**message, "channel": channel, "buffers": []}).encode()
             if not buffers:
                 self.socket.write_message(text)
             else:
