@@ -217,6 +217,7 @@ class Door:
                 client.send(Outgoing(message, asked.header))
             return
         if isinstance(cell, str):
+            asked.header = _parent(request.header, cell, told.notebook_cell)
             self._execute_again(cell, asked)
         else:
             cell.answers.append(partial(self._ended, asked))
