@@ -335,6 +335,11 @@ class Door:
             return None
         return self.header_of(message.parent_id)  # a Jupyter client sent it to an earlier gateway
 
+    def told_of_end(self, execution_id: str) -> None:
+        """The one that asked for a cell was told of its end, from the record."""
+        if asked := self._cells.get(execution_id):
+            asked.over = True
+
     def is_asked_by(self, client: Client, execution_id: str, *, input: bool = False) -> bool:
         """Whether a client is to get the reply to a cell, or its questions."""
         asked = self._cells.get(execution_id)
