@@ -76,17 +76,23 @@ export class TextBuffer {
 function overwritten(line: string): string {
   if (!line.includes("\r") && !line.includes("\b")) return line;
   const pending = line.endsWith("\r") ? "\r" : "";
+  const coloured = line.includes("\u001b");
   let result = "";
-  for (const part of line.split("\r")) {
-    if (part.includes("\u001b") || result.includes("\u001b")) result = part || result;
-    else result = part + result.slice(part.length);
+  // From the last part back: of those below it only what sticks out is seen.
+  for (const part of line.split("\r").reverse()) {
+    if (coloured) result ||= part;
+    else if (part.length > result.length) result += part.slice(result.length);
   }
-  while (result.includes("\b")) {
-    const next = result.replace(/[^\b]?\b/, "");
-    if (next === result) break;
-    result = next;
+  return (result.includes("\b") ? erased(result) : result) + pending;
+}
+
+function erased(text: string): string {
+  const kept: string[] = [];
+  for (const character of text) {
+    if (character === "\b") kept.pop();
+    else kept.push(character);
   }
-  return result + pending;
+  return kept.join("");
 }
 
 function shown(line: string): string {
