@@ -51,6 +51,7 @@ export class LiveSession {
     this.worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.hear(data);
     document.addEventListener("visibilitychange", this.lookAway);
     window.addEventListener("online", this.comeBack);
+    window.addEventListener("offline", this.tryAgain);
     void this.open();
   }
 
@@ -59,6 +60,7 @@ export class LiveSession {
     this.worker.terminate();
     document.removeEventListener("visibilitychange", this.lookAway);
     window.removeEventListener("online", this.comeBack);
+    window.removeEventListener("offline", this.tryAgain);
     this.timers.forEach(clearTimeout);
     this.stale.forEach((timer) => timer && clearTimeout(timer));
     if (this.resting) clearTimeout(this.resting);
@@ -230,6 +232,11 @@ export class LiveSession {
 
   private comeBack = (): void => {
     if (this.connection.peek() === "waiting" && this.run > 0) this.follow(this.seq);
+  };
+
+  // The network went: a connection may be dead without anyone saying so. A new one tells.
+  private tryAgain = (): void => {
+    if (this.connection.peek() === "live") this.follow(this.seq);
   };
 
   // -- what the session is
