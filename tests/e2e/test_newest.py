@@ -10,7 +10,9 @@ from tests.e2e.conftest import Run, read_events
 pytestmark = only("embedded")
 
 
-def test_the_newest_are_listed_first_and_older_ones_after_them(http: httpx.Client, session: str, run: Run) -> None:
+def test_the_newest_are_listed_first_and_older_ones_after_them(
+    http: httpx.Client, session: str, run: Run
+) -> None:
     sent = [run(f"{i}")["id"] for i in range(5)]
     url = f"/v1/sessions/{session}/executions"
     first = http.get(url, params={"newest": "true", "limit": 2}).json()
@@ -31,10 +33,16 @@ def test_a_list_says_where_to_go_on_by_events(http: httpx.Client, session: str, 
     quiet = http.get(url).json()
     events = http.get(f"/v1/sessions/{session}/events", params={"follow": "false"})
     assert quiet["last_event"] == quiet["follow_after"] == [seq for seq, _, _ in read_events(events)][-1]
-    body = {"code": "import time\nprint('begun', flush=True)\ntime.sleep(600)", "wait": False, "timeout": 600}
+    body = {
+        "code": "import time\nprint('begun', flush=True)\ntime.sleep(600)",
+        "wait": False,
+        "timeout": 600,
+    }
     running = http.post(url, json=body).json()["id"]
     with http.stream("GET", f"{url}/{running}/events") as stream:
-        assert next(seq for seq, kind, _ in read_events(stream) if kind == "stream") > quiet["last_event"]
+        assert (
+            next(seq for seq, kind, _ in read_events(stream) if kind == "stream") > quiet["last_event"]
+        )
     busy = http.get(url, params={"newest": "true", "limit": 1}).json()
     assert busy["last_event"] > busy["follow_after"] >= quiet["last_event"]
     events = http.get(

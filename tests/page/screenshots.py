@@ -74,7 +74,10 @@ def take(page: Page, name: str) -> None:
 def views(browser: Browser, gateway: Gateway, live: Session, size: str, scheme: str) -> None:
     width, height = SIZES[size]
     context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=scheme, is_mobile=size == "phone", has_touch=size == "phone"
+        viewport={"width": width, "height": height},
+        color_scheme=scheme,
+        is_mobile=size == "phone",
+        has_touch=size == "phone",
     )  # type: ignore[arg-type]
     context.set_default_timeout(60_000)
     context.request.post(f"{gateway.url}/login", data={"token": gateway.token})
@@ -109,7 +112,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="interpreter-screenshots-") as root:
         gateway = Gateway(Path(root) / "data", spares="1").start()
         try:
-            person, agent = (Client(gateway.url, gateway.token, by=by) for by in ("ada", "research agent"))
+            person, agent = (
+                Client(gateway.url, gateway.token, by=by) for by in ("ada", "research agent")
+            )
             live = prepare(person, agent)
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

@@ -42,9 +42,13 @@ def test_every_view_is_accessible(
     expect(page.get_by_label("Token")).to_be_visible()
     check(page, "sign in")
     context.request.post(f"{gateway.url}/login", data={"token": gateway.token})
-    live.run("import sys; print('out'); print('err', file=sys.stderr); print('\\x1b[31mred \\x1b[33myellow\\x1b[0m')")
+    live.run(
+        "import sys; print('out'); print('err', file=sys.stderr); print('\\x1b[31mred \\x1b[33myellow\\x1b[0m')"
+    )
     live.run("x = 'a' * 300; x")
-    live.run("from IPython.display import HTML, JSON; display(HTML('<b>bold</b>')); JSON({'a': [1, 'b', None]})")
+    live.run(
+        "from IPython.display import HTML, JSON; display(HTML('<b>bold</b>')); JSON({'a': [1, 'b', None]})"
+    )
     live.run("open('made.txt', 'w').write('x'); 1 / 0")
     with gateway.client() as http:
         asking = {"code": "input('Your name? ')", "allow_stdin": True, "wait": False, "timeout": 300}

@@ -67,7 +67,9 @@ def test_outputs_are_live_and_read_only_in_a_page_of_another_origin(
     context.close()
 
 
-def test_an_embedded_view_whose_token_is_wrong_says_so(browser: Browser, gateway: Gateway, live: Session) -> None:
+def test_an_embedded_view_whose_token_is_wrong_says_so(
+    browser: Browser, gateway: Gateway, live: Session
+) -> None:
     context = new_context(browser)
     page = context.new_page()
     page.goto(f"{gateway.url}/embed/{live.id}#token=wrong")

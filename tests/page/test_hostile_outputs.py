@@ -85,7 +85,10 @@ def test_scripts_reach_nothing(
     told = said.evaluate("element => JSON.parse(element.textContent)")
     assert told.pop("leave") in ("refused", f"{gateway.url}/frame#light"), told
     assert told.pop("open") in ("null", "refused")
-    assert told.pop("dialog") in ("refused", "shown")  # a sandboxed dialog is never shown, whatever it says
+    assert told.pop("dialog") in (
+        "refused",
+        "shown",
+    )  # a sandboxed dialog is never shown, whatever it says
     assert set(told.values()) == {"refused"}, told
     assert not popups
     assert not dialogs
@@ -105,7 +108,11 @@ def test_drawings_markdown_and_styles_stay_in_their_frames(
     asked: list[str] = []
     notebook.on("request", lambda request: asked.append(request.url))
     live.run(show("image/svg+xml", SVG))
-    live.run(show("text/markdown", "# Title\n\n<img src=x onerror='top.hacked=1'><script>top.hacked=1</script>"))
+    live.run(
+        show(
+            "text/markdown", "# Title\n\n<img src=x onerror='top.hacked=1'><script>top.hacked=1</script>"
+        )
+    )
     live.run(show("application/javascript", "element.textContent = 'ran'; top.hacked = 1"))
     live.run(show("text/html", COVERING))
     frames = notebook.locator(".framed iframe")
@@ -125,7 +132,9 @@ def test_drawings_markdown_and_styles_stay_in_their_frames(
 def test_text_is_text(notebook: Page, live: Session) -> None:
     """Names, prompts, errors and results that look like HTML are shown as what they are."""
     evil = "<img src=x onerror=window.hacked=1>"
-    live.run(f"open({evil!r}.replace('/', ''), 'w').write('x'); print({evil!r}); raise ValueError({evil!r})")
+    live.run(
+        f"open({evil!r}.replace('/', ''), 'w').write('x'); print({evil!r}); raise ValueError({evil!r})"
+    )
     found = notebook.locator(".cell").last
     expect(found.locator(".text").first).to_have_text(evil)
     expect(found.locator(".exception")).to_contain_text(evil)
@@ -196,5 +205,3 @@ def test_a_flood_of_outputs_keeps_the_page_small(notebook: Page, live: Session) 
     responsive(notebook)
     assert notebook.locator("iframe").count() <= 80
     assert notebook.evaluate("document.getElementsByTagName('*').length") < 5000
-
-

@@ -194,7 +194,9 @@ def test_progress_bars_clear_output_and_updates(notebook: Page, live: Session, r
 
 
 def test_input_is_asked_for_and_answered(notebook: Page, run: Type) -> None:
-    run("from getpass import getpass\nname = input('Who? ')\nword = getpass('Secret: ')\n(name, len(word))")
+    run(
+        "from getpass import getpass\nname = input('Who? ')\nword = getpass('Secret: ')\n(name, len(word))"
+    )
     field = notebook.get_by_label("Who?")
     expect(field).to_be_focused()
     notebook.reload()  # the question is still there

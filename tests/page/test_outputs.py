@@ -19,7 +19,10 @@ VEGA = {
     "mark": "bar",
     "encoding": {"x": {"field": "a", "type": "nominal"}, "y": {"field": "b", "type": "quantitative"}},
 }
-PLOTLY = {"data": [{"type": "scatter", "x": [1, 2], "y": [2, 1]}], "layout": {"title": {"text": "A chart"}}}
+PLOTLY = {
+    "data": [{"type": "scatter", "x": [1, 2], "y": [2, 1]}],
+    "layout": {"title": {"text": "A chart"}},
+}
 DOT = base64.b64encode(
     base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
 ).decode()
@@ -38,7 +41,9 @@ def test_rich_outputs_are_drawn(notebook: Page, live: Session) -> None:
     live.run("import pandas as pd; pd.DataFrame({'name': ['Ada', 'Bob'], 'n': [1, 2]})")
     expect(framed(notebook).locator("table tbody tr")).to_have_count(2)
     expect(framed(notebook)).to_contain_text("Ada")
-    live.run(show("text/markdown", "# Title\n\n*soft* `a_$b$` and $x^2$\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
+    live.run(
+        show("text/markdown", "# Title\n\n*soft* `a_$b$` and $x^2$\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+    )
     expect(framed(notebook).locator("h1")).to_have_text("Title")
     expect(framed(notebook).locator("em")).to_have_text("soft")
     expect(framed(notebook).locator("code")).to_have_text("a_$b$")
@@ -46,13 +51,17 @@ def test_rich_outputs_are_drawn(notebook: Page, live: Session) -> None:
     expect(framed(notebook).locator("td").last).to_have_text("2")
     live.run(show("text/latex", r"$$\int_0^1 x^2\,dx = \frac{1}{3}$$"))
     expect(framed(notebook).locator("math[display=block] mfrac")).to_have_count(1)
-    live.run(f"from IPython.display import display\ndisplay({{'application/vnd.vegalite.v6+json': {VEGA!r}}}, raw=True)")
+    live.run(
+        f"from IPython.display import display\ndisplay({{'application/vnd.vegalite.v6+json': {VEGA!r}}}, raw=True)"
+    )
     expect(framed(notebook).locator("svg [aria-roledescription=bar]")).to_have_count(2)
     live.run(f"display({{'application/vnd.plotly.v1+json': {PLOTLY!r}}}, raw=True)")
     expect(framed(notebook).locator(".scatterlayer .trace")).to_have_count(1)
     expect(framed(notebook)).to_contain_text("A chart")
     live.run(show("image/gif", DOT))
-    expect(last(notebook).locator("img.image")).to_have_attribute("src", re.compile("^data:image/gif;base64,"))
+    expect(last(notebook).locator("img.image")).to_have_attribute(
+        "src", re.compile("^data:image/gif;base64,")
+    )
     live.run("from IPython.display import JSON; JSON({'list': [1, {'deep': None}], 'text': '<b>'})")
     tree = last(notebook).locator(".json")
     expect(tree).to_contain_text("2 keys")
