@@ -6,7 +6,7 @@
 // that any part of the stream can come again and changes nothing.
 
 import { batch, signal } from "@preact/signals";
-import { ApiError, call, get, headers, post, problem, sessionUrl } from "../api";
+import { ApiError, call, get, headers, post, problem, refusal, sessionUrl } from "../api";
 import type { Execution, ExecutionPage, Session, StreamEvent } from "../types";
 import { LiveCell } from "./cell";
 import type { FromWorker, ToWorker } from "./follower";
@@ -34,6 +34,8 @@ export class LiveSession {
   private byId = new Map<string, LiveCell>();
   private missed = new Set<string>();
   private stale = new Map<string, ReturnType<typeof setTimeout> | null>();
+  private reads = new Map<number, { resolve: (answer: any) => void; reject: (error: Error) => void }>();
+  private lastRead = 0;
   private worker: Worker;
   private run = 0;
   private seq = 0;
@@ -91,7 +93,18 @@ export class LiveSession {
 
   private page(before: string | null): Promise<ExecutionPage> {
     const after = before === null ? "" : `&after=${encodeURIComponent(before)}`;
-    return get(`${this.url}/executions?newest=true&limit=${PAGE}${after}`);
+    return this.read(`/executions?newest=true&limit=${PAGE}${after}`);
+  }
+
+  // Reads executions, in the worker: a page of them can be very long.
+  private read<T>(path: string): Promise<T> {
+    const id = ++this.lastRead;
+    this.tell({ do: "read", id, url: this.absolute(path), headers: { ...headers } });
+    return new Promise((resolve, reject) => this.reads.set(id, { resolve, reject }));
+  }
+
+  private absolute(path: string): string {
+    return new URL(this.url + path, location.href).href;
   }
 
   private addPage(page: ExecutionPage): void {
@@ -125,7 +138,7 @@ export class LiveSession {
     this.tell({
       do: "follow",
       run: ++this.run,
-      url: new URL(`${this.url}/events`, location.href).href,
+      url: this.absolute("/events"),
       headers: { ...headers },
       after,
       known: this.seq,
@@ -137,7 +150,16 @@ export class LiveSession {
   }
 
   private hear(message: FromWorker): void {
-    if (message.run !== this.run || this.closed) return;
+    if (this.closed) return;
+    if (message.is === "read") {
+      const { resolve, reject } = this.reads.get(message.id)!;
+      this.reads.delete(message.id);
+      if (message.status === null) reject(new TypeError("The gateway was not reached."));
+      else if (message.status >= 300) reject(refusal(message.status, message.answer));
+      else resolve(message.answer);
+      return;
+    }
+    if (message.run !== this.run) return;
     if (message.is === "state") {
       this.connection.value = message.state;
       if (message.state === "live") void this.refresh();
@@ -180,7 +202,7 @@ export class LiveSession {
 
   private async identify(cell: LiveCell): Promise<void> {
     try {
-      const execution = await get<Execution>(`${this.url}/executions/${cell.id}`);
+      const execution = await this.read<Execution>(`/executions/${cell.id}`);
       if (!cell.known) cell.identify(execution);
     } catch {
       if (!cell.known && !this.closed) this.timers.push(setTimeout(() => void this.identify(cell), 1_000));
@@ -195,7 +217,7 @@ export class LiveSession {
       const cell = this.byId.get(id);
       const applied = cell?.applied;
       try {
-        const execution = await get<Execution>(`${this.url}/executions/${id}`);
+        const execution = await this.read<Execution>(`/executions/${id}`);
         cell?.settle(execution);
       } catch {
         // It is read when it changes once more.
