@@ -193,6 +193,15 @@ def test_a_script_that_never_ends_stops_only_its_frame(notebook: Page, live: Ses
     responsive(notebook)
 
 
+def test_a_frame_that_floods_the_page_with_messages_is_ended(notebook: Page, live: Session) -> None:
+    many = "for (let i = 0; i < 1000; i++) parent.postMessage({height: i}, '*')"
+    flood = f"<script>setInterval(() => {{ {many} }}, 1)</script>"
+    live.run(show("text/html", flood))
+    expect(notebook.locator(".cell").last).to_contain_text("it kept the page busy")
+    expect(notebook.locator("iframe")).to_have_count(0)
+    responsive(notebook)
+
+
 def test_a_flood_of_outputs_keeps_the_page_small(notebook: Page, live: Session) -> None:
     code = textwrap.dedent("""
         from IPython.display import HTML, display
