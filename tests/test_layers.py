@@ -25,7 +25,8 @@ BELOW: dict[str, set[str]] = {
     "sandbox": {"link"},
     "client": BASE,
     "provisioner": BASE | {"client"},
-    "cli": BASE | {"client", "gateway", "runtimes"},
+    "lab": {"client", "models", "errors"},
+    "cli": BASE | {"client", "gateway", "runtimes", "lab"},
 }
 OUTSIDE_OF_SANDBOX = {"interpreter", "ipykernel", "traitlets", "zmq"}
 

@@ -205,6 +205,20 @@ def shell(
     raise typer.Exit(command(session, name))
 
 
+@app.command()
+def lab(
+    session: Annotated[
+        str | None, typer.Argument(metavar="[SESSION]", help="Id, beginning of an id, or name.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. [a free one from 8889]")] = None,
+    browser: Annotated[bool, typer.Option(help="Open it in the browser.")] = True,
+) -> None:
+    """Open JupyterLab on a session, or on a new one. Ctrl-C leaves the session running."""
+    from interpreter.cli.lab import lab as command
+
+    raise typer.Exit(command(session, port=port, browser=browser))
+
+
 @sessions_app.callback()
 def sessions(
     context: typer.Context,

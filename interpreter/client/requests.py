@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -146,6 +147,12 @@ def update_session(
 
 def delete_session(session_id: str) -> Call[models.SessionDeleted]:
     return Call(method="DELETE", path=session_path(session_id), answer=models.SessionDeleted, waits=True)
+
+
+def delete_kernel(session_id: str) -> Call[None]:
+    """As a Jupyter client that is done with a kernel: the gateway's settings say what that does."""
+    path = f"/api/kernels/{quote(session_id, safe='')}"
+    return Call(method="DELETE", path=path, answer=Nothing, waits=True)
 
 
 def pause(session_id: str) -> Call[models.Session]:

@@ -121,6 +121,8 @@ class Execution(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     """Why it ended as `timeout`, `cancelled` or `lost`."""
     execution_count: int | None = None
+    cell_id: str | None = None
+    """The cell of a notebook that a Jupyter client ran it from, if it said so."""
     exit_code: int | None = None
     """Of a command that has ended."""
     outputs: list[Output] = []

@@ -80,6 +80,9 @@ class Replay(Struct, frozen=True, kw_only=True):
 def code_cell(execution: Execution) -> dict[str, Any]:
     """An execution as a cell; when it ran is told as JupyterLab tells it."""
     facts: dict[str, Any] = {"status": execution.status.value, "duration_ms": execution.duration_ms}
+    if execution.cell_id is not None:
+        # Not the cell's own id: a cell that ran twice is there twice, and ids are unique.
+        facts["cell_id"] = execution.cell_id
     if execution.reason is not None:
         facts["reason"] = execution.reason
     metadata: dict[str, Any] = {"interpreter": facts}

@@ -49,6 +49,8 @@ class Cell:
         """What the kernel is to evaluate after it, for the reply that Jupyter's clients get."""
         self.of_notebook = False
         """Whether it is of the notebook that its session was created with."""
+        self.notebook_cell: str | None = None
+        """The id of the cell of a notebook that it was run from, if a Jupyter client said so."""
         self.timeout = timeout
         self.output_limit = output_limit
         self.status = ExecutionStatus.queued
@@ -108,6 +110,7 @@ class Cell:
         limit = request.max_output_bytes or config.max_output_bytes
         cell = cls(execution.id, execution.session_id, request, timeout, limit)
         cell.status = execution.status
+        cell.notebook_cell = execution.cell_id
         cell.queued_at, cell.started_at = execution.queued_at, execution.started_at
         return cell
 
@@ -230,6 +233,7 @@ class Cell:
             status=self.status,
             reason=self.reason,
             execution_count=self.execution_count,
+            cell_id=self.notebook_cell,
             outputs=outputs,
             text=to_text(outputs),
             error=clean_error(self.fold.error) if self.fold.error else None,

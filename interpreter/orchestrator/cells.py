@@ -91,6 +91,7 @@ class Cells:
         silent: bool = False,
         expressions: Mapping[str, Any] | None = None,
         of_notebook: bool = False,
+        notebook_cell: str | None = None,
     ) -> Cell:
         policy.check_code(self._config, request.code)
         timeout = policy.cell_timeout(self._config, self.limits, request.timeout)
@@ -100,6 +101,7 @@ class Cells:
         cell = Cell(id, session_id, request, timeout, limit)
         cell.silent, cell.expressions = silent, expressions or {}
         cell.of_notebook = of_notebook
+        cell.notebook_cell = notebook_cell
         facts = request_facts(request)
         # Before it is sent: a gateway that comes after this one must not send it again.
         self.history.write_down(cell, facts)

@@ -100,6 +100,7 @@ class Executions:
         *,
         silent: bool,
         expressions: Mapping[str, Any],
+        notebook_cell: str | None,
         on_new: Callable[[str], None],
         key: str | None = None,
     ) -> Cell | str:
@@ -117,7 +118,9 @@ class Executions:
         elif await self._knows(session, id):
             return (await self._known(session_id, id, request.code)).id
         on_new(id)
-        return session.submit_now(id, request, silent=silent, expressions=expressions)
+        return session.submit_now(
+            id, request, silent=silent, expressions=expressions, notebook_cell=notebook_cell
+        )
 
     def submit_now(self, session_id: str, request: ExecutionCreate, key: str | None) -> Cell | None:
         """The same at once; None when it takes waiting, or the cell was sent before."""

@@ -65,9 +65,9 @@ class KernelListener:
         if cell is not None and believed and not cell.seen:
             self._cells.notice(cell)
         if message.type == "execute_reply" and cell is not None and believed:
-            status, count = message.content.get("status"), message.content.get("execution_count")
+            status = message.content.get("status")
             cell.reply = status if status in ("ok", "error") else "aborted"
-            cell.execution_count = count if isinstance(count, int) else cell.execution_count
+            _count(cell, message)
             self._cells.maybe_finish(cell)
         elif message.type == "status" and cell is not None and believed:
             if message.content.get("execution_state") == "idle":
@@ -75,8 +75,7 @@ class KernelListener:
                 self._cells.maybe_finish(cell)
         else:
             if message.type == "execute_input" and cell is not None and believed:
-                count = message.content.get("execution_count")
-                cell.execution_count = count if isinstance(count, int) else cell.execution_count
+                _count(cell, message)
             for type, data in translate(message):
                 self._output(message.parent_id, cell, type, data)
 
@@ -128,3 +127,11 @@ class KernelListener:
     def on_exit(self, kernel: str, exit: Exit, number: int) -> None:
         self._cells.events.passed(number)
         self._on_exit(kernel, exit)
+
+
+def _count(cell: Cell, message: KernelMessage) -> None:
+    """Takes the number that the kernel gave a cell. One that it does not keep in its history has none,
+    though it says that of the cell before it, or after it."""
+    count = message.content.get("execution_count")
+    if isinstance(count, int) and cell.request.store_history:
+        cell.execution_count = count

@@ -168,7 +168,7 @@ class NotebookReplay:
             return
         most = self._session.limits.cell_seconds
         timeout = min(self._record.timeout or most, most)
-        request = ExecutionCreate(code=self._codes[number], timeout=timeout)
+        request = ExecutionCreate(code=self._codes[number], timeout=timeout, by="notebook")
         self._session.submit_now(self._id(number), request, of_notebook=True)
 
     def ended(self, cell: Cell, cells: Cells) -> None:

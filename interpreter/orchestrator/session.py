@@ -407,13 +407,20 @@ class LiveSession:
         silent: bool = False,
         expressions: Mapping[str, Any] | None = None,
         of_notebook: bool = False,
+        notebook_cell: str | None = None,
     ) -> Cell:
         """Runs a cell in a session that is awake."""
         self._check_awake()
         context = self.context(request.context)
         self._check_executions()
         cell = context.cells.submit(
-            id, self.id, request, silent=silent, expressions=expressions, of_notebook=of_notebook
+            id,
+            self.id,
+            request,
+            silent=silent,
+            expressions=expressions,
+            notebook_cell=notebook_cell,
+            of_notebook=of_notebook,
         )
         self._count(cell)
         return cell

@@ -16,19 +16,16 @@ from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Unicode
 
 from interpreter.client import requests
-from interpreter.client.async_carrier import AsyncCarrier
-from interpreter.client.call import Call, Nothing
+from interpreter.client.aio import AsyncClient
+from interpreter.client.async_session import AsyncSession
 from interpreter.client.place import locate
-from interpreter.client.wire import Wire
 from interpreter.errors import InterpreterError, SessionNotFound
-from interpreter.models import Session, SessionState
+from interpreter.models import SessionState
 from interpreter.provisioner.bridge import Bridge
 from interpreter.provisioner.frames import Signer
 from interpreter.provisioner.sockets import KINDS, Address
 from interpreter.provisioner.worker import Worker
 
-TIMEOUT = 60.0
-RECONNECT = 30.0
 GONE = (SessionState.stopped, SessionState.failed)
 
 
@@ -100,48 +97,45 @@ class SandboxProvisioner(KernelProvisionerBase):
     # In the worker's thread from here on.
 
     async def _make(self, address: Address, key: bytes, scheme: str) -> None:
-        place = locate()
-        self._carrier = AsyncCarrier(Wire(place, TIMEOUT, "jupyter"), RECONNECT, None)
+        self._client = AsyncClient(by="jupyter")
         try:
-            self._bridge = Bridge(place, address, Signer(key, scheme))
+            self._bridge = Bridge(locate(), address, Signer(key, scheme))
         except BaseException:
-            await self._carrier.close()
+            await self._client.close()
             raise
 
     async def _launch(self, given: dict[str, str]) -> None:
         session = None if self.session_id is None else await self._again(self.session_id)
         if session is None:
-            labels = {"made_by": "jupyter"}
-            call = requests.create_session(environment=self.environment, labels=labels, env=given)
-            session = await self._carrier.send(call)
+            session = await self._client.create_session(
+                environment=self.environment, labels={"made_by": "jupyter"}, env=given
+            )
         self.session_id = session.id
         assert self._bridge is not None
         await self._bridge.open(session.id)
 
-    async def _again(self, session_id: str) -> Session | None:
+    async def _again(self, session_id: str) -> AsyncSession | None:
         """The session with a fresh kernel; None if it was deleted."""
         try:
-            session = await self._carrier.send(requests.refresh(session_id))
-            if session.state in GONE:
-                return await self._carrier.send(requests.start(session_id))
-            return await self._carrier.send(requests.restart(session_id, requests.DEFAULT))
+            session = await self._client.session(session_id)
+            await (session.start() if session.info.state in GONE else session.restart())
+            return session
         except SessionNotFound:
             return None
 
+    async def _interrupt(self) -> None:
+        await (await self._client.session(self.session_id)).interrupt()
+
     async def _stop(self) -> None:
-        """Does what the gateway does when a Jupyter client deletes its kernel."""
         assert self._bridge is not None
         await self._bridge.close()
         if self.session_id is not None:
-            call = Call(
-                method="DELETE", path=f"/api/kernels/{self.session_id}", answer=Nothing, waits=True
-            )
             try:
-                await self._carrier.send(call)
+                await self._client._carrier.send(requests.delete_kernel(self.session_id))
             except InterpreterError as e:
                 # It is gone already, or the gateway is: its limits on idle sessions end it then.
                 self.log.debug("the session %s was not stopped: %s", self.session_id, e)
-        await self._carrier.close()
+        await self._client.close()
 
     # In the application's thread again.
 
@@ -158,15 +152,12 @@ class SandboxProvisioner(KernelProvisionerBase):
 
     async def send_signal(self, signum: int) -> None:
         if signum == signal.SIGINT:
-            await self._ask(requests.interrupt(str(self.session_id), requests.DEFAULT))
+            if self._worker is not None:
+                await self._worker.do(self._interrupt())
         elif signum in (signal.SIGTERM, signal.SIGKILL):
             await self.kill()
         elif signum != 0:
             self.log.warning("A session takes no signal %d.", signum)
-
-    async def _ask(self, call: Call[Any]) -> None:
-        if self._worker is not None:
-            await self._worker.do(self._carrier.send(call))
 
     # -- it ends
 

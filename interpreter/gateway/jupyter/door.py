@@ -9,6 +9,7 @@ remembers how far it was, and the session's record has the rest.
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from interpreter.gateway.jupyter.client import Client
     from interpreter.orchestrator import Orchestrator
 
+CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""As notebooks have them."""
 REMEMBERED = 1000
 """Requests whose header is remembered, cells and others each, and clients that left."""
 
@@ -50,9 +53,17 @@ class ExecuteContent(Struct):
 
 
 class ExecuteMetadata(Struct):
-    """What a client that sends a cell again after a broken connection says of it."""
+    """What a client says of an execute_request besides."""
 
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    """Of a client that sends a cell again after a broken connection."""
+    cell_id: Any = msgspec.field(name="cellId", default=None)
+    """The cell of a notebook that it is run from, if that is an id: some clients say other things."""
+
+    @property
+    def notebook_cell(self) -> str | None:
+        is_one = isinstance(self.cell_id, str) and CELL_ID.fullmatch(self.cell_id)
+        return self.cell_id if is_one else None
 
 
 class InputContent(Struct):
@@ -166,6 +177,7 @@ class Door:
 
     async def _execute(self, client: Client, request: Request) -> None:
         asked = Asked(msgspec.json.encode(request.header), client.session_id, client)
+        told = ExecuteMetadata()
         id = ""
 
         def on_new(execution_id: str) -> None:
@@ -175,11 +187,13 @@ class Door:
                 # It went away meanwhile, and may be back already.
                 same = (c for c in self.clients if c.session_id == client.session_id)
                 asked.client = next(same, None)
+            asked.header = _parent(request.header, id, told.notebook_cell)
             self._remember(self._cells, id, asked)
 
         try:
             content = msgspec.json.decode(request.content, type=ExecuteContent)
-            key = msgspec.json.decode(request.metadata, type=ExecuteMetadata).idempotency_key
+            told = msgspec.json.decode(request.metadata, type=ExecuteMetadata)
+            key = told.idempotency_key
             cell = await self._orchestrator.executions.submit_for_jupyter(
                 self.session.id,
                 ExecutionCreate(
@@ -191,6 +205,7 @@ class Door:
                 ),
                 silent=content.silent,
                 expressions=content.user_expressions,
+                notebook_cell=told.notebook_cell,
                 on_new=on_new,
                 key=None if key is None else f"jupyter {key}",
             )
@@ -288,7 +303,7 @@ class Door:
             asked.over = asked.client is not None and not asked.client.behind
         if not to:
             return
-        outgoing = Outgoing(message, None if asked is None else asked.header)
+        outgoing = Outgoing(message, self._parent_of(message, asked, is_cell))
         recorded = is_cell and not message.type.startswith("comm_")
         for client in to:
             client.hear(outgoing, recorded=recorded)
@@ -306,7 +321,18 @@ class Door:
         """The parent header of what a cell showed."""
         if asked := self._cells.get(execution_id):
             return asked.header
-        return msgspec.json.encode(messages.header("execute_request", execution_id))
+        cell = self.session.history.get(execution_id)
+        header = messages.header("execute_request", execution_id)
+        return _parent(header, execution_id, None if cell is None else cell.notebook_cell)
+
+    def _parent_of(self, message: KernelMessage, asked: Asked | None, is_cell: bool) -> bytes | None:
+        """What is said in the place of the parent header that the kernel knows."""
+        if asked is not None or not is_cell:
+            return None if asked is None else asked.header
+        cell = self.session.history.get(message.parent_id)
+        if cell is None or cell.notebook_cell is None:
+            return None
+        return self.header_of(message.parent_id)  # a Jupyter client sent it to an earlier gateway
 
     def is_asked_by(self, client: Client, execution_id: str, *, input: bool = False) -> bool:
         """Whether a client is to get the reply to a cell, or its questions."""
@@ -319,3 +345,10 @@ class Door:
         message = KernelMessage("iopub", "status", "", {"execution_state": state}, {}, [])
         for client in list(self.clients):
             client.send(Outgoing(message))
+
+
+def _parent(header: dict[str, Any], execution_id: str, notebook_cell: str | None) -> bytes:
+    """A request's header with the names that it has here: a page that did not send it knows by them
+    which of its cells is meant."""
+    names = {"execution_id": execution_id} | ({"cell_id": notebook_cell} if notebook_cell else {})
+    return msgspec.json.encode(header | names)

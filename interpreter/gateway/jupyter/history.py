@@ -45,8 +45,6 @@ def lines(inputs: Iterable[Input]) -> list[Line]:
     for input in inputs:
         last = found[-1] if found else None
         session, count = (last.session, last.input.execution_count) if last else (1, 0)
-        if input.execution_count == count and count > 1:
-            continue  # the kernel did not count it: it is not to be kept
         if input.execution_count <= count:
             session += 1
         found.append(Line(session, input))
