@@ -101,7 +101,7 @@ def test_connections_that_break_in_the_middle_lose_and_double_nothing(
     page.goto(f"{network.url}/sessions/{live.id}")
     live.run(WAIT)
     live.submit(
-        "for i in range(180):\n    print('line', i, '.' * 2000)\n    if i % 30 == 29: wait(f'go{i}')",
+        "for i in range(180):\n    print('line', i, '.' * 300)\n    if i % 30 == 29: wait(f'go{i}')",
         timeout=300,
     )
     found = cell(page, "for i in range(180)")

@@ -4,6 +4,7 @@
 // breaks is made again from the last number that was seen: nothing is missing, nothing comes twice.
 
 import type { StreamEvent } from "../types";
+import { settled } from "./text";
 
 export type ToWorker =
   | {
@@ -51,12 +52,14 @@ function hand(): void {
   send({ is: "events", events, seq: seen });
 }
 
-function clipped(text: string): string {
+function clipped(whole: string): string {
+  if (whole.length <= MOST_TEXT) return whole;
+  const text = settled(whole);
   if (text.length <= MOST_TEXT) return text;
   const half = MOST_TEXT / 2;
   const from = text.indexOf("\n", half);
   const to = text.lastIndexOf("\n", text.length - half);
-  if (from < 0 || to <= from) return text.slice(0, half) + text.slice(-half);
+  if (from < 0 || to < from) return text.slice(0, half) + text.slice(-half);
   // The reader counts these lines without having them.
   let lines = 0;
   for (let at = from; at >= 0 && at < to; at = text.indexOf("\n", at + 1)) lines++;
