@@ -18,10 +18,15 @@ export function useToken(token: string): void {
   headers["Authorization"] = `Bearer ${token}`;
 }
 
+// What happens when the gateway does not know us any more.
 let whenSignedOut = (): void => {};
 
 export function onSignedOut(then: () => void): void {
   whenSignedOut = then;
+}
+
+export function signedOut(): void {
+  whenSignedOut();
 }
 
 export async function call(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {

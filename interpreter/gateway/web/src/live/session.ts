@@ -6,7 +6,7 @@
 // that any part of the stream can come again and changes nothing.
 
 import { batch, signal } from "@preact/signals";
-import { ApiError, call, get, headers, post, problem, sessionUrl } from "../api";
+import { ApiError, call, get, headers, post, problem, sessionUrl, signedOut } from "../api";
 import type { Execution, ExecutionPage, Session, StreamEvent } from "../types";
 import { blank, LiveCell } from "./cell";
 import { Reader, type StreamState } from "./reader";
@@ -127,6 +127,7 @@ export class LiveSession {
     if (this.closed) return;
     this.connection.value = state;
     if (state === "live") void this.refresh();
+    if (state === "signed-out") signedOut();
   }
 
   private take(events: StreamEvent[], seq: number): void {
