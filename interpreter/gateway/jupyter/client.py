@@ -243,6 +243,8 @@ class Client(WebSocketHandler):
                         await self._drained.wait()
                     self._tell(message)
                     self.send(Outgoing(message, header or self.door.header_of(row.execution_id)))
+                    if message.type == "execute_reply":
+                        self.door.told_of_end(row.execution_id)
 
     async def _is_of_this_kernel(self, execution_id: str) -> bool:
         cell = self.door.session.history.get(execution_id)

@@ -217,6 +217,7 @@ class Door:
                 client.send(Outgoing(message, asked.header))
             return
         if isinstance(cell, str):
+            asked.header = _parent(request.header, cell, told.notebook_cell)
             self._execute_again(cell, asked)
         else:
             cell.answers.append(partial(self._ended, asked))
@@ -333,6 +334,11 @@ class Door:
         if cell is None or cell.notebook_cell is None:
             return None
         return self.header_of(message.parent_id)  # a Jupyter client sent it to an earlier gateway
+
+    def told_of_end(self, execution_id: str) -> None:
+        """The one that asked for a cell was told of its end, from the record."""
+        if asked := self._cells.get(execution_id):
+            asked.over = True
 
     def is_asked_by(self, client: Client, execution_id: str, *, input: bool = False) -> bool:
         """Whether a client is to get the reply to a cell, or its questions."""
