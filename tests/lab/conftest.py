@@ -88,9 +88,9 @@ class Labs:
         self.folder = folder
         self.started: list[Lab] = []
 
-    def open(self, *arguments: str) -> Lab:
-        home = self.folder / str(len(self.started))
-        home.mkdir()
+    def open(self, *arguments: str, home: Path | None = None) -> Lab:
+        home = home or self.folder / str(len(self.started))
+        home.mkdir(exist_ok=True)
         self.started.append(Lab(self.gateway, home, *arguments))
         return self.started[-1]
 

@@ -288,9 +288,14 @@ display(HTML("<b>shown</b>" + "".join(loads)), Markdown("**shown** ![image]({url
         page.reload()
         ready(page)
         expect(page.locator(".jp-OutputArea-output b, .jp-OutputArea-output strong")).to_have_count(2)
-        until(
-            lambda: all(any(f"{url}/{what}" in one for one in refused) for what in ("html", "markdown"))
-        )
+
+        def decided() -> bool:
+            page.title()  # lets the browser say what it has to
+            both = (f"{url}/html", f"{url}/markdown")
+            return bool(asked) or all(any(one in said for said in refused) for one in both)
+
+        until(decided)
+        assert asked == []
         assert all("Content Security Policy" in one for one in refused if url in one), refused
         # The same browser can reach it.
         other = browser.new_page()

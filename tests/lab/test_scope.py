@@ -242,27 +242,27 @@ def test_a_notebook_that_is_too_large_to_be_read_is_not_written_over_and_none_is
 
 
 def test_texts_of_a_notebook_that_a_session_was_made_with_are_shown(
-    gateway: Gateway, tmp_path: Path, http: httpx.Client
+    labs: Labs, http: httpx.Client
 ) -> None:
     code = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
     words = {"cell_type": "markdown", "id": "words", "metadata": {}, "source": "# Words"}
     cells = [words, {**code, "id": "one", "source": "print(1)"}, {**words, "id": "last"}]
     given = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
     session = http.post("/v1/sessions", json={"notebook": given}).json()["id"]
-    lab = Lab(gateway, tmp_path, session)
-    with lab.client() as page:
+    with labs.open(session).client() as page:
         content = page.get(f"/api/contents/{session}.ipynb").json()["content"]
     shown = [(cell["cell_type"], cell["source"]) for cell in content["cells"]]
     assert shown == [(cell["cell_type"], cell["source"]) for cell in cells]
-    lab.interrupt()
     http.delete(f"/v1/sessions/{session}")
 
 
-def test_what_one_page_sets_is_not_obeyed_by_the_next(gateway: Gateway, tmp_path: Path) -> None:
+def test_what_one_page_sets_is_not_obeyed_by_the_next(
+    labs: Labs, session: str, tmp_path: Path, http: httpx.Client
+) -> None:
     """The same person's, on the same machine."""
     shortcuts = "/lab/api/settings/@jupyterlab/shortcuts-extension:shortcuts"
     hostile = {"command": "apputils:run-all-enabled", "keys": ["A"], "selector": "body"}
-    first = Lab(gateway, tmp_path)
+    first = labs.open(session, home=tmp_path)
     with first.client() as page:
         raw = json.dumps({"shortcuts": [hostile]})
         assert page.put(shortcuts, json={"raw": raw}).status_code == 204
@@ -272,7 +272,8 @@ def test_what_one_page_sets_is_not_obeyed_by_the_next(gateway: Gateway, tmp_path
         assert page.put("/api/config/planted", json={"planted": 1}).status_code == 204
         assert page.get("/api/config/planted").json() == {"planted": 1}
     first.interrupt()
-    second = Lab(gateway, tmp_path)
+    other = http.post("/v1/sessions").json()["id"]
+    second = labs.open(other, home=tmp_path)
     assert second.base != first.base, "nor is its origin the same"
     with second.client() as page:
         assert "run-all-enabled" not in page.get(shortcuts).json()["raw"]
@@ -283,9 +284,7 @@ def test_what_one_page_sets_is_not_obeyed_by_the_next(gateway: Gateway, tmp_path
         path for path in tmp_path.rglob("*") if path.is_file() and "planted" in path.read_text("latin-1")
     ]
     assert left == [], "nor is anything of it left"
-    with gateway.client() as http:
-        for lab in (first, second):
-            http.delete(f"/v1/sessions/{lab.session}")
+    http.delete(f"/v1/sessions/{other}")
 
 
 def test_a_page_may_load_nothing_from_elsewhere(shown: Lab) -> None:
