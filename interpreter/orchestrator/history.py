@@ -15,9 +15,8 @@ from typing import Any
 import msgspec
 
 from interpreter.kernel.outputs import Fold
-from interpreter.kernel.plaintext import clean_error, to_text
 from interpreter.models import EventType, Execution, to_json
-from interpreter.orchestrator.cell import Cell
+from interpreter.orchestrator.cell import Cell, with_outputs
 from interpreter.orchestrator.events import EventLog
 from interpreter.store import (
     Store,
@@ -217,20 +216,15 @@ class History:
 
 
 async def refold(store: Store, session_id: str, execution_id: str, limit: int) -> Fold:
-    """The outputs of an execution from its stored events, page by page."""
-    fold, after = Fold(limit), 0
+    """The outputs of an execution from its stored events, page by page, as many as its request asked
+    for; `limit` is for one that did not say."""
+    fold: Fold | None = None
+    after = 0
     while rows := await store.events(session_id, after, execution_id=execution_id):
         for row in rows:
-            fold.apply(EventType(row.type), msgspec.json.decode(row.data))
+            data = msgspec.json.decode(row.data)
+            if fold is None:
+                fold = Fold(data.get("request", {}).get("max_output_bytes") or limit)
+            fold.apply(EventType(row.type), data)
         after = rows[-1].seq
-    return fold
-
-
-def with_outputs(execution: Execution, fold: Fold) -> Execution:
-    outputs = fold.outputs()
-    return msgspec.structs.replace(
-        execution,
-        outputs=outputs,
-        text=to_text(outputs),
-        error=clean_error(fold.error) if fold.error else None,
-    )
+    return fold or Fold(limit)
