@@ -13,6 +13,7 @@ from collections import OrderedDict
 from typing import Any
 
 import msgspec
+import structlog
 
 from interpreter.kernel.outputs import Fold
 from interpreter.models import EventType, Execution, to_json
@@ -32,6 +33,10 @@ MAX_DISPLAYS = 10_000
 AMEND_DELAY = 0.05
 AMEND_PART = 0.1
 """Saving late output takes this part of the time at most: each time all of a cell's output is saved."""
+AMEND_AGAIN = 2.0
+"""How long after it could not be saved it is tried again."""
+
+log = structlog.get_logger()
 
 
 class History:
@@ -187,11 +192,16 @@ class History:
                 began = loop.time()
                 await self._log.settled()
                 self._saving, self._outdated = self._outdated, set()
-                for execution_id in self._saving:
-                    await self._save_again(execution_id)
-                await self._log.settled()
+                try:
+                    for execution_id in self._saving:
+                        await self._save_again(execution_id)
+                    await self._log.settled()
+                    delay = max(AMEND_DELAY, (loop.time() - began) / AMEND_PART)
+                except Exception:
+                    log.exception("late output is not in its results yet", session=self._session_id)
+                    self._outdated |= self._saving
+                    delay = AMEND_AGAIN
                 self._saving = set()
-                delay = max(AMEND_DELAY, (loop.time() - began) / AMEND_PART)
         finally:
             self._saving = set()
             self._amending = None
