@@ -94,15 +94,11 @@ class History:
         """Writes down what was measured of a cell that is about to be answered."""
         self._store.write_down_ending(cell.measurements())
 
-    def save_ended(self, cell: Cell, execution: Execution, encoded: bytes) -> None:
-        """Stores an execution whose ending was written down."""
+    def save_written_down(
+        self, cell: Cell, execution: Execution | None = None, encoded: bytes | None = None
+    ) -> None:
+        """Stores an execution that was written down, or whose ending was."""
         self.save(cell, execution, encoded)
-        assert cell.saved is not None
-        cell.saved.add_done_callback(self._store.settle)
-
-    def save_new(self, cell: Cell) -> None:
-        """Stores an execution for the first time."""
-        self.save(cell)
         assert cell.saved is not None
         cell.saved.add_done_callback(self._store.settle)
 
