@@ -226,6 +226,7 @@ class LiveSession:
         left = await unfinished_cells(self._store, self.id, self._config)
         if self.replay is not None:
             await self.replay.load()
+            self.replay.recognize(left)
         await live.connect(received)
         self._take(live)
         self.events.flush()

@@ -24,9 +24,13 @@ class Gateways:
         self.orchestrator: Orchestrator
 
     async def start(self) -> None:
-        self.store = await Store.open(self.config.data_path / "interpreter.db")
+        self.store = await self.open_store()
         self.orchestrator = Orchestrator(self.config, self.store, self.runtime)
         await self.orchestrator.start()
+
+    async def open_store(self) -> Store:
+        """While there is no gateway."""
+        return await Store.open(self.config.data_path / "interpreter.db")
 
     async def end(self) -> None:
         await self.orchestrator.close()
