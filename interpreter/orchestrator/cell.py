@@ -208,6 +208,8 @@ class Cell:
             self.paused_seconds = data.get("paused_seconds", self.paused_seconds)
             if "answered" in data:
                 self.input_request = None
+            if "measured" in data:
+                self.measured = msgspec.convert(data["measured"], Ending)
             if "verdict" in data:
                 self.verdict = (ExecutionStatus(data["verdict"]), data["reason"])
         elif type is EventType.input_request:

@@ -20,6 +20,7 @@ class Gateways:
     def __init__(self, config: Config, runtime: Runtime) -> None:
         self.config = config
         self.runtime = runtime
+        self.started = False
         self.store: Store
         self.orchestrator: Orchestrator
 
@@ -27,12 +28,13 @@ class Gateways:
         self.store = await self.open_store()
         self.orchestrator = Orchestrator(self.config, self.store, self.runtime)
         await self.orchestrator.start()
+        self.started = True
 
     async def open_store(self) -> Store:
-        """While there is no gateway."""
         return await Store.open(self.config.data_path / "interpreter.db")
 
     async def end(self) -> None:
+        self.started = False
         await self.orchestrator.close()
         await self.store.close()
 
@@ -45,6 +47,8 @@ async def gateways(data_root: Path, place: dict[str, str], tmp_path: Path) -> As
     gateways = Gateways(config, runtime)
     await gateways.start()
     yield gateways
+    if not gateways.started:
+        await gateways.start()
     for session in (await gateways.orchestrator.sessions())[0]:
         await gateways.orchestrator.delete(session.id)
     await gateways.end()

@@ -6,11 +6,23 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from interpreter.errors import SandboxFailed, StoreUnavailable
-from interpreter.models import Execution, ExecutionCreate, ExecutionStatus, SessionCreate, SessionState
+from interpreter.models import (
+    Execution,
+    ExecutionCreate,
+    ExecutionStatus,
+    ExecutionUsage,
+    FileChange,
+    SessionCreate,
+    SessionState,
+    to_json,
+)
 from interpreter.orchestrator.session import LiveSession
 from interpreter.runtimes.base import Meter, Sandbox
+from interpreter.store import Ending
+from interpreter.store.journal import Journal
 from tests.conftest import only
 from tests.orchestrator.conftest import Gateways
 
@@ -31,12 +43,12 @@ async def left_paused(gateways: Gateways) -> LiveSession:
     return session
 
 
-async def result(gateways: Gateways, session: LiveSession) -> Execution:
-    """The cell that was left unfinished, when it has ended."""
-    async for rows in session.events.follow(0, execution_id=ID):
-        if rows[-1].type == "done":
+async def result(gateways: Gateways, session: LiveSession, id: str = ID) -> Execution:
+    """A cell that was left unfinished, when it has ended."""
+    async for rows in session.events.follow(0, execution_id=id):
+        if any(row.type == "done" for row in rows):
             break
-    execution = await gateways.store.execution(session.id, ID)
+    execution = await gateways.store.execution(session.id, id)
     assert execution is not None
     return execution
 
@@ -85,3 +97,31 @@ async def test_a_paused_session_that_is_taken_up_in_part_is_stopped_and_its_cell
         await session.wake()
     assert (session.state, session.live) == (SessionState.stopped, None)
     assert (await result(gateways, session)).status is ExecutionStatus.lost
+
+
+async def test_a_gateway_that_leaves_a_session_alone_keeps_what_was_written_down_of_it(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await gateways.orchestrator.create(SessionCreate())
+    cell = await session.submit(ID, SLOW)
+    await session.history.settled()
+    await gateways.end()
+    # As if it had been killed: one cell was answered, another was sent, and neither is in the store.
+    file = FileChange(path="made", change="created", size=1)
+    measured = Ending(ID, cell.started_at, 1234.5, ExecutionUsage(cpu_seconds=0.25), [file], 3)
+    other = replace(cell.model(), id="e-fedcba9876543210", code="6 * 7")
+    journal = Journal(gateways.config.data_path / "interpreter.journal")
+    journal.add_ending(measured)
+    journal.add(to_json(other), b"{}")
+    journal.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(gateways.runtime, "name", "another")
+        await gateways.start()
+        assert gateways.orchestrator.get(session.id).elsewhere is not None
+        await gateways.end()
+    await gateways.start()
+    session = gateways.orchestrator.get(session.id)
+    found = await result(gateways, session)
+    assert (found.text, found.duration_ms, found.usage) == ("done\n", 1234.5, measured.usage)
+    assert (found.files, found.files_left_out) == ([file], 3)
+    assert (await result(gateways, session, other.id)).text == "42"
