@@ -36,6 +36,9 @@ from interpreter.models import (
     InputReply,
 )
 
+EMBEDDED_PAGE = 20
+"""Executions that whoever has a token for embedding gets at once: each may have megabytes of outputs."""
+
 
 class Page(Struct, forbid_unknown_fields=True):
     """Which executions to list: at most `limit`, those after the execution `after`; with `newest` the
@@ -86,9 +89,8 @@ def idempotency_key(call: ApiHandler) -> str | None:
 async def list_executions(call: ApiHandler) -> Any:
     page = call.query(Page)
     session_id = call.path["session_id"]
-    return await call.orchestrator.executions.page(
-        session_id, page.limit, page.after, newest=page.newest
-    )
+    limit = min(page.limit, EMBEDDED_PAGE) if call.embedded else page.limit
+    return await call.orchestrator.executions.page(session_id, limit, page.after, newest=page.newest)
 
 
 async def read_execution(call: ApiHandler) -> Any:

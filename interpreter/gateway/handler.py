@@ -40,6 +40,8 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 JSON = "application/json"
+PUBLIC_BODY = 16 * 1024
+"""Bytes that anybody may send who has no token."""
 LINGER_SECONDS = 5.0
 """How long a body that was refused is read on, so that its sender can read the answer."""
 
@@ -186,6 +188,8 @@ class ApiHandler(RequestHandler):
     @property
     def _most(self) -> int:
         """Bytes that the body may have."""
+        if self._is_public():
+            return PUBLIC_BODY
         own = 0 if self.operation is None else self.operation.largest_body
         return max(self.gateway.max_body, own)
 

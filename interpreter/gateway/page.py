@@ -49,7 +49,7 @@ def frame_policy(request: HTTPServerRequest) -> str:
         f"script-src 'unsafe-inline' 'unsafe-eval' {_assets(request)}; "
         f"style-src 'unsafe-inline' {_assets(request)}; img-src data: blob:; "
         f"font-src data: {_assets(request)}; media-src data: blob:; "
-        "connect-src 'none'; form-action 'none'; frame-src 'none'; base-uri 'none'"
+        "connect-src 'none'; webrtc 'block'; form-action 'none'; frame-src 'none'; base-uri 'none'"
     )
 
 

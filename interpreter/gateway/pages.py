@@ -33,7 +33,6 @@ DOCS_SCRIPT = b"""SwaggerUIBundle({
   dom_id: "#docs",
   deepLinking: true,
   validatorUrl: null,
-  persistAuthorization: true,
 });
 """
 DOCS_ASSETS = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}

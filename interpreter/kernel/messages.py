@@ -9,6 +9,7 @@ content as JSON, then binary buffers. What comes from a kernel is untrusted: it 
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -19,6 +20,11 @@ from msgspec import Struct
 T = TypeVar("T")
 
 MAX_DEPTH = 100
+MAX_PARTS = 500_000
+"""Lists and objects in one message."""
+_STRING = re.compile(rb'"[^"]*"')
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 DELIMITER = b"<IDS|MSG>"
 PROTOCOL = "5.4"
 SESSION = secrets.token_hex(8)
@@ -124,16 +130,22 @@ def _bounded(value: T, data: bytes) -> T:
     """Refuses nesting that those who read it later could not walk through."""
     if isinstance(value, dict) and not any(isinstance(v, dict | list) for v in value.values()):
         return value  # most messages, and all the long ones, are flat
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(value, 0) > MAX_DEPTH:
-        raise MalformedMessage(f"it is nested deeper than {MAX_DEPTH} levels")
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+        _check_nesting(data)
     return value
 
 
-def _depth(value: Any, above: int) -> int:
-    if above > MAX_DEPTH or not isinstance(value, dict | list):
-        return above
-    below = value.values() if isinstance(value, dict) else value
-    return max((_depth(item, above + 1) for item in below), default=above + 1)
+def _check_nesting(data: bytes) -> None:
+    """On the text, where it costs little: to visit a million small lists takes seconds."""
+    escapes_gone = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = _STRING.sub(b"", escapes_gone).translate(_SQUARE, _NO_BRACKETS)
+    if len(brackets) > 2 * MAX_PARTS:
+        raise MalformedMessage(f"it has more than {MAX_PARTS:,} lists and objects")
+    for _ in range(MAX_DEPTH):
+        brackets = brackets.replace(b"[]", b"")
+        if not brackets:
+            return
+    raise MalformedMessage(f"it is nested deeper than {MAX_DEPTH} levels")
 
 
 def _clean(value: Any) -> Any:

@@ -186,16 +186,17 @@ class Fold:
                 self._tail_size -= entry.size
 
     def _update(self, data: dict[str, Any]) -> None:
+        shown = {"output_type": "display_data", "data": data["data"], "metadata": data["metadata"]}
+        size = len(msgspec.json.encode(shown))
+        if size > self._half:
+            shown = _reduced(shown, self._half)
+            size = len(msgspec.json.encode(shown))
         for entries, in_head in ((self._head, True), (self._tail, False)):
             for entry in entries:
                 if entry.display_id != data["display_id"]:
                     continue
-                output = {**entry.output, "data": data["data"], "metadata": data["metadata"]}
-                whole = len(msgspec.json.encode(output))
-                if whole > self._half:
-                    output = _reduced(output, self._half)
-                size = len(msgspec.json.encode(output))
-                grown, entry.size, entry.output = size - entry.size, size, output
+                entry.output = {**entry.output, "data": shown["data"], "metadata": shown["metadata"]}
+                grown, entry.size = size - entry.size, size
                 self.total_bytes += grown
                 if in_head:
                     self._head_size += grown
@@ -217,11 +218,14 @@ def _reduced(output: Output, limit: int) -> Output:
             "traceback": [shorten("\n".join(output["traceback"]), most)],
         }
     data, notes = dict(output["data"]), []
-    while data and len(msgspec.json.encode(data)) > limit - 1000:
-        sizes = {mime: len(msgspec.json.encode(value)) for mime, value in data.items()}
-        largest = max(sizes, key=sizes.__getitem__)
-        notes.append(f"[{largest[:100]} of {sizes[largest]:,} bytes is over the limit and was left out]")
-        del data[largest]
+    sizes = {mime: len(msgspec.json.encode({mime: value})) for mime, value in data.items()}
+    total = sum(sizes.values())
+    for mime in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if total <= limit - 1000:
+            break
+        notes.append(f"[{mime[:100]} of {sizes[mime]:,} bytes is over the limit and was left out]")
+        total -= sizes[mime]
+        del data[mime]
     if "text/plain" not in data:
         data["text/plain"] = "\n".join(notes[:5])
     metadata = output["metadata"]

@@ -18,13 +18,17 @@ def settle(text: str) -> str:
     """What a terminal shows in the end: a carriage return writes over the line."""
     if "\r" not in text:
         return text
-    lines = []
-    for line in text.replace("\r\n", "\n").split("\n"):
-        shown = ""
-        for layer in line.split("\r"):
-            shown = layer + shown[len(layer) :]
-        lines.append(shown)
-    return "\n".join(lines)
+    return "\n".join(_overwritten(line) for line in text.replace("\r\n", "\n").split("\n"))
+
+
+def _overwritten(line: str) -> str:
+    """From the last layer back: of those below it only what sticks out is seen."""
+    pieces, length = [], 0
+    for layer in reversed(line.split("\r")):
+        if len(layer) > length:
+            pieces.append(layer[length:])
+            length = len(layer)
+    return "".join(pieces)
 
 
 def shorten(text: str, most: int = ERROR_CHARS) -> str:

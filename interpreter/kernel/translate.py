@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from interpreter.kernel.messages import KernelMessage, parse_heads
@@ -16,6 +17,8 @@ from interpreter.models import EventType
 STREAM_CHARS = 256 * 1024
 """The most text one stream event carries."""
 SHORT = 1000
+MIME_TYPES = 100
+"""The most that one output has."""
 
 Translated = tuple[EventType, dict[str, Any]]
 
@@ -68,7 +71,7 @@ def mime_bundle(data: Any) -> dict[str, Any]:
     """Data by MIME type as the notebook format wants it: text, or JSON where the type says so."""
     return {
         mime: value if _JSON_MIME.fullmatch(mime) else _text(value)
-        for mime, value in _dict(data).items()
+        for mime, value in islice(_dict(data).items(), MIME_TYPES)
     }
 
 

@@ -44,6 +44,8 @@ class KernelListener:
         self._max_message_bytes = max_message_bytes
         self._on_exit = on_exit
         self._taps = taps
+        self._late_bytes = 0
+        """What was recorded of no cell that runs, since one began."""
 
     def on_message(self, message: KernelMessage, number: int) -> None:
         try:
@@ -63,6 +65,7 @@ class KernelListener:
         cell = self._own(message.parent_id)
         believed = cell is not None and self._cells.may_run(cell)
         if cell is not None and believed and not cell.seen:
+            self._late_bytes = 0
             self._cells.notice(cell)
         if message.type == "execute_reply" and cell is not None and believed:
             status = message.content.get("status")
@@ -85,7 +88,7 @@ class KernelListener:
             if history.active(parent_id) is not None:
                 return  # another context's cell
             execution_id = parent_id if parent_id.startswith(PREFIX) and len(parent_id) < 40 else None
-            history.output(execution_id, type, data)
+            self._late_output(execution_id, type, data)
             return
         if type is EventType.input_request:
             cell.input_request = InputRequest(**data)
@@ -104,6 +107,17 @@ class KernelListener:
         elif cell.reply is not None and cell.idle and self._cells.late_results and cell.fold.has_result:
             self._cells.finish_by_reply(cell)
 
+    def _late_output(self, execution_id: str | None, type: EventType, data: dict[str, Any]) -> None:
+        """What comes of no cell that runs: all of it together is bounded as that of a cell is."""
+        limit = self._cells.limits.recorded_mb
+        if self._late_bytes > limit * MEGABYTE:
+            return
+        self._late_bytes += self._cells.history.output(execution_id, type, data)
+        if self._late_bytes > limit * MEGABYTE:
+            message = f"Output of cells that have ended is over {limit} MB, and no more is recorded."
+            facts = {"what": "output", "message": f"{message} The next cell changes that.", "left": 0}
+            self._cells.events.append(EventType.warning, None, facts)
+
     def on_oversized(self, parts: list[bytes], size: int, number: int) -> None:
         parent_id, (type, data) = translate_oversized(parts, size, self._max_message_bytes)
         self._output(parent_id, self._own(parent_id), type, data)
@@ -118,7 +132,7 @@ class KernelListener:
         note = f"[a message of the kernel could not be read: {problem[:200]}]"
         data = {"output_type": "display_data", "data": {"text/plain": note}, "metadata": {}}
         current = self._cells.current
-        self._cells.history.output(current.id if current else None, EventType.display, data)
+        self._output(current.id if current else "", current, EventType.display, data)
         self._cells.events.passed(number)
 
     def on_passed(self, number: int) -> None:

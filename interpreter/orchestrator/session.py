@@ -245,7 +245,7 @@ class LiveSession:
         self.contexts[DEFAULT].cells.abandon(homeless, "its context was gone")
         await self.commands.resume_in(live, commands)
         self._check_has(live)
-        self.terminals.resume_in(live)
+        self.terminals.resume_in(live, self.limits)
         if self.replay is not None:
             self.replay.go_on()
         # After the contexts' own first steps, which were just set going.

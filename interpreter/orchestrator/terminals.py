@@ -12,13 +12,16 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
+
+import msgspec
 
 from interpreter.errors import SandboxFailed, TerminalNotFound, TooManyCommands
 from interpreter.link.connection import Incoming
 from interpreter.link.wire import Closed, Message
 from interpreter.models import Limits
 from interpreter.models.commands import Terminal as TerminalModel
+from interpreter.models.commands import TerminalName
 from interpreter.orchestrator.command import Exit
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.live_sandbox import LiveSandbox
@@ -119,6 +122,14 @@ class Terminal:
         changed.set()
 
 
+def _is_name(name: Any) -> TypeGuard[str]:
+    try:
+        msgspec.convert(name, TerminalName)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
 class Terminals:
     """The terminals of one session, by name."""
 
@@ -132,12 +143,13 @@ class Terminals:
     def enter(self, live: LiveSandbox) -> None:
         self._live = live
 
-    def resume_in(self, live: LiveSandbox) -> None:
-        """Goes on with the terminals that an earlier gateway left in this sandbox."""
+    def resume_in(self, live: LiveSandbox, limits: Limits) -> None:
+        """Goes on with the terminals that an earlier gateway left in this sandbox, which says so itself:
+        no others than those could be, and no more."""
         self._live = live
         for stream, info in live.link.wire.streams.items():
             name = info.get("terminal")
-            if isinstance(name, str) and len(name) <= 40:
+            if _is_name(name) and len(self._all) < limits.commands:
                 terminal = self._all[name] = Terminal(name, live, None)
                 live.link.on_stream(stream, partial(self._take_in, terminal))
                 # If it was not started any more, it is now; else that is refused.

@@ -8,6 +8,8 @@ import httpx
 import nbformat
 import pytest
 
+from .conftest import read_events
+
 PRELUDE = """
 import json, time
 from ipykernel.kernelapp import IPKernelApp
@@ -60,6 +62,32 @@ def test_a_lie_does_no_harm(run: Any, lie: str, http: httpx.Client, session: str
     nbformat.validate(nbformat.v4.new_notebook(cells=[cell]))
     assert run("6 * 7")["text"] == "42"
     assert http.get(f"/v1/sessions/{session}/executions").status_code == 200
+
+
+FLOOD = """
+import threading
+def flood():
+    while True: print("x" * 10_000)
+threading.Thread(target=flood, daemon=True).start()
+"""
+
+
+def test_what_comes_after_a_cell_is_bounded_too(http: httpx.Client) -> None:
+    """A thread that prints for ever does not fill the disk when its cell has ended."""
+    session = http.post("/v1/sessions", json={"limits": {"recorded_mb": 2}}).json()["id"]
+    path = f"/v1/sessions/{session}"
+    http.post(f"{path}/executions", json={"code": FLOOD})
+    recorded = 0
+    with http.stream("GET", f"{path}/events", headers={"Accept": "text/event-stream"}) as events:
+        for _, kind, data in read_events(events):
+            recorded += len(data.get("text", ""))
+            if kind == "warning":
+                break
+    assert data["what"] == "output"
+    assert 1_000_000 < recorded < 5_000_000
+    result = http.post(f"{path}/executions", json={"code": "flood = None; print('heard')"}).json()
+    assert "heard" in result["text"]
+    http.delete(path)
 
 
 def test_a_kernel_cannot_speak_for_another_session(http: httpx.Client, run: Any, session: str) -> None:

@@ -33,13 +33,13 @@ def test_memory_files_and_history_survive_a_gateway_that_is_killed(own_gateway: 
     with own_gateway.client() as client:
         id = client.post("/v1/sessions", json={"name": "mine", "labels": {"a": "b"}}).json()["id"]
         before = run(client, id, "x = 41; print('hello')")
-        history = client.get(f"/v1/sessions/{id}/executions").json()
+        history = client.get(f"/v1/sessions/{id}/executions").json()["executions"]
     own_gateway.kill()
     own_gateway.start()
     with own_gateway.client() as client:
         session = client.get(f"/v1/sessions/{id}").json()
         assert (session["name"], session["labels"]) == ("mine", {"a": "b"})
-        assert client.get(f"/v1/sessions/{id}/executions").json() == history
+        assert client.get(f"/v1/sessions/{id}/executions").json()["executions"] == history
         assert client.get(f"/v1/sessions/{id}/executions/{before['id']}").json() == before
         after = run(client, id, "x + 1")
         assert after["text"] == "42"

@@ -15,6 +15,7 @@ from websockets.sync.client import connect
 
 from interpreter import AsyncClient, Client
 from interpreter.gateway.application import LISTED
+from interpreter.gateway.executions import EMBEDDED_PAGE
 from interpreter.gateway.jupyter.routes import OPERATIONS as JUPYTER
 from interpreter.gateway.operation import Operation
 from interpreter.gateway.page import OPERATIONS as PAGE
@@ -89,6 +90,17 @@ def test_it_opens_the_outputs_of_its_session(
             answer = stranger.get(path, params=query, headers=bearer(token))
             assert answer.status_code == 200, path
             assert "shown" in answer.text
+
+
+def test_it_gets_a_small_page_of_them_at_once(stranger: httpx.Client, http: httpx.Client) -> None:
+    session = http.post("/v1/sessions").json()["id"]
+    path = f"/v1/sessions/{session}/executions"
+    for _ in range(EMBEDDED_PAGE + 1):
+        assert http.post(path, json={"code": ""}).status_code == 200
+    token = http.post(f"/v1/sessions/{session}/embed").json()["token"]
+    got = stranger.get(path, params={"limit": 1000}, headers=bearer(token)).json()["executions"]
+    assert len(got) == EMBEDDED_PAGE
+    http.delete(f"/v1/sessions/{session}")
 
 
 @pytest.mark.parametrize("operation", CLOSED, ids=lambda o: f"{o.method} {o.path}")

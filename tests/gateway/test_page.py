@@ -163,6 +163,13 @@ def test_a_wrong_token_logs_nobody_in(visitor: httpx.Client) -> None:
     assert not visitor.cookies
 
 
+def test_who_has_no_token_has_little_listened_to(visitor: httpx.Client) -> None:
+    for method, path in (("POST", "/login"), ("GET", "/healthz"), ("GET", "/")):
+        answer = visitor.request(method, path, content=b" " * 20_000)
+        assert answer.status_code == 413, (path, answer.text)
+        assert answer.json()["error"]["code"] == "request_too_large"
+
+
 def test_logging_out_takes_the_cookie_away(browser: httpx.Client) -> None:
     same = {"Sec-Fetch-Site": "same-origin"}
     assert_refused(browser.post("/logout", headers={"Sec-Fetch-Site": "cross-site"}), "forbidden")

@@ -134,6 +134,41 @@ def test_text_reads_as_on_a_terminal() -> None:
     assert strip_ansi("\x1b[31mred\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07") == "red link"
 
 
+@given(st.text(alphabet="ab\r\n", max_size=60))
+def test_carriage_returns_write_over_a_line(text: str) -> None:
+    lines = []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        shown = ""
+        for layer in line.split("\r"):
+            shown = layer + shown[len(layer) :]
+        lines.append(shown)
+    assert settle(text) == "\n".join(lines)
+
+
+def test_hundreds_of_thousands_of_carriage_returns_are_no_trouble() -> None:
+    assert settle("x" * 1_000_000 + "\rab" * 300_000) == "ab" + "x" * 999_998
+
+
+def test_the_largest_parts_of_a_display_are_left_out() -> None:
+    data = {"output_type": "display_data", "metadata": {}}
+    data["data"] = {f"text/{n}": "x" * 1000 for n in range(1000)} | {"text/html": "y" * 200_000}
+    output = fold((EventType.display, data), limit=1_000_000).outputs()[0]
+    assert "text/html" not in output["data"]
+    assert "text/html of 200," in output["data"]["text/plain"]
+    assert 400 < len(output["data"]) < 500
+
+
+def test_an_update_of_many_displays_is_bounded() -> None:
+    shown = [display(str(n), "one") for n in range(2000)]
+    update = (
+        EventType.update,
+        {"display_id": "one", "data": {"text/plain": "z" * 300_000}, "metadata": {}},
+    )
+    folded = fold(*shown, update, limit=1_000_000)
+    assert folded.kept_bytes <= 2_000_000
+    assert texts(folded)[0] == "z" * 300_000
+
+
 def test_a_stream_is_one_text_where_nothing_is_cut() -> None:
     fold = Fold(limit=20)
     for text in ("a" * 10, "b", "c"):

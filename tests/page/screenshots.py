@@ -38,6 +38,7 @@ plt.show()
 """
 WRONG = "sales.groupby('region').sum()"
 LONG = """
+# Train for 500 epochs
 from time import sleep
 for epoch in range(1, 500):
     print(f"\\repoch {epoch:3d}   loss {2.4 / epoch + 0.11:.4f}", end="")
@@ -90,6 +91,8 @@ def views(browser: Browser, gateway: Gateway, live: Session, size: str, scheme: 
     expect(page.locator(".tok-keyword").first).to_be_visible()
     expect(page.frame_locator(".framed iframe").locator("table")).to_be_visible()
     page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    expect(page.get_by_label("Code of the next cell")).to_be_in_viewport()
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     take(page, f"notebook-{ending}")
     page.goto(f"{gateway.url}/sessions/{live.id}#files")
     page.reload()

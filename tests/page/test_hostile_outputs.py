@@ -193,6 +193,30 @@ def test_a_script_that_never_ends_stops_only_its_frame(notebook: Page, live: Ses
     responsive(notebook)
 
 
+def test_text_that_is_costly_to_draw_does_not_freeze_the_page(notebook: Page, live: Session) -> None:
+    live.run(r"print('x' + '\b' * 400_000 + 'A'); print('a\r' * 300_000 + 'B')")
+    live.run(r"print(('long' * 100_000 + '\r') * 5 + 'C'); print('x' * 5_000_000)")
+    live.run(r"print(''.join(f'\x1b[3{i % 8}mc' for i in range(200_000)))")
+    live.run(r"for i in range(300): print('wide ' * 1000)")
+    cells = notebook.locator(".cell")
+    expect(cells).to_have_count(4)
+    expect(cells.last).to_have_attribute("data-status", "ok")
+    expect(cells.nth(0).locator(".text")).to_have_text("A\nB")
+    expect(cells.nth(1).locator(".text").first).to_contain_text("Cong")
+    expect(cells.last.locator(".cut")).to_contain_text("lines not shown")
+    responsive(notebook)
+    assert notebook.evaluate("document.getElementsByTagName('*').length") < 10_000
+
+
+def test_a_frame_that_floods_the_page_with_messages_is_ended(notebook: Page, live: Session) -> None:
+    many = "for (let i = 0; i < 1000; i++) parent.postMessage({height: i}, '*')"
+    flood = f"<script>setInterval(() => {{ {many} }}, 1)</script>"
+    live.run(show("text/html", flood))
+    expect(notebook.locator(".cell").last).to_contain_text("it kept the page busy")
+    expect(notebook.locator("iframe")).to_have_count(0)
+    responsive(notebook)
+
+
 def test_a_flood_of_outputs_keeps_the_page_small(notebook: Page, live: Session) -> None:
     code = textwrap.dedent("""
         from IPython.display import HTML, display

@@ -18,10 +18,15 @@ export function useToken(token: string): void {
   headers["Authorization"] = `Bearer ${token}`;
 }
 
+// What happens when the gateway does not know us any more.
 let whenSignedOut = (): void => {};
 
 export function onSignedOut(then: () => void): void {
   whenSignedOut = then;
+}
+
+export function signedOut(): void {
+  whenSignedOut();
 }
 
 export async function call(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
@@ -37,14 +42,14 @@ export async function call(method: string, path: string, body?: unknown, signal?
 }
 
 export async function problem(answer: Response): Promise<ApiError> {
-  let error = { code: "unknown", message: `The gateway answered ${answer.status}.`, hint: "" };
-  try {
-    error = { ...error, ...(await answer.json()).error };
-  } catch {
-    // It is no answer of the gateway's: what the status says has to do.
-  }
-  if (answer.status === 401) whenSignedOut();
-  return new ApiError(answer.status, error.code, error.message, error.hint);
+  return refusal(answer.status, await answer.json().catch(() => null));
+}
+
+// The answer may not be the gateway's own: then what the status says has to do.
+export function refusal(status: number, answer: { error?: Partial<ApiError> } | null): ApiError {
+  if (status === 401) whenSignedOut();
+  const { code = "unknown", message = `The gateway answered ${status}.`, hint = "" } = answer?.error ?? {};
+  return new ApiError(status, code, message, hint);
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {

@@ -197,3 +197,26 @@ function same(a: MimeBundle, b: MimeBundle): boolean {
     return x === y || (typeof x === "object" && JSON.stringify(x) === JSON.stringify(y));
   });
 }
+
+// An execution of which nothing is known yet but that it was queued.
+export function blank(session: string, id: string): Execution {
+  return {
+    id,
+    session_id: session,
+    code: "",
+    context: id.startsWith("c-") ? null : "default",
+    status: "queued",
+    reason: null,
+    execution_count: null,
+    exit_code: null,
+    outputs: [],
+    truncated: null,
+    queued_at: new Date().toISOString(),
+    started_at: null,
+    timeout: null,
+    duration_ms: null,
+    usage: null,
+    files: null,
+    files_left_out: 0,
+  };
+}

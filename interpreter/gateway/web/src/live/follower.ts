@@ -4,6 +4,7 @@
 // breaks is made again from the last number that was seen: nothing is missing, nothing comes twice.
 
 import type { StreamEvent } from "../types";
+import { settled } from "./text";
 
 export type ToWorker =
   | {
@@ -15,11 +16,14 @@ export type ToWorker =
       // The page has applied events up to this number: what comes before and after it is not joined.
       known: number;
     }
-  | { do: "rest"; run: number };
+  | { do: "rest"; run: number }
+  | { do: "read"; id: number; url: string; headers: Record<string, string> };
 
 export type FromWorker =
   | { run: number; is: "events"; events: StreamEvent[]; seq: number }
-  | { run: number; is: "state"; state: "live" | "waiting" | "gone" | "signed-out" };
+  | { run: number; is: "state"; state: "live" | "waiting" | "gone" | "signed-out" }
+  // What was read; without a status the gateway was not reached.
+  | { run: number; is: "read"; id: number; status: number | null; answer: any };
 
 type Message<T> = T extends unknown ? Omit<T, "run"> : never;
 
@@ -48,12 +52,14 @@ function hand(): void {
   send({ is: "events", events, seq: seen });
 }
 
-function clipped(text: string): string {
+function clipped(whole: string): string {
+  if (whole.length <= MOST_TEXT) return whole;
+  const text = settled(whole);
   if (text.length <= MOST_TEXT) return text;
   const half = MOST_TEXT / 2;
   const from = text.indexOf("\n", half);
   const to = text.lastIndexOf("\n", text.length - half);
-  if (from < 0 || to <= from) return text.slice(0, half) + text.slice(-half);
+  if (from < 0 || to < from) return text.slice(0, half) + text.slice(-half);
   // The reader counts these lines without having them.
   let lines = 0;
   for (let at = from; at >= 0 && at < to; at = text.indexOf("\n", at + 1)) lines++;
@@ -76,10 +82,7 @@ function take(type: StreamEvent["type"], seq: number, json: string): void {
   } else if (type === "display" || type === "update") {
     data.data = reduced(data.data, json.length);
   } else if (type === "done") {
-    delete data.execution.text;
-    for (const output of data.execution.outputs) {
-      if (output.data) output.data = reduced(output.data, json.length);
-    }
+    slim(data.execution);
   }
   batch.push({ seq, type, id, data });
   plan();
@@ -87,6 +90,27 @@ function take(type: StreamEvent["type"], seq: number, json: string): void {
 
 function plan(): void {
   timer ??= setTimeout(hand, BATCH_MS);
+}
+
+// An execution without what the page does not show.
+function slim(execution: any): void {
+  delete execution.text;
+  for (const output of execution.outputs) {
+    if (output.output_type === "stream") output.text = clipped(output.text);
+    else if (output.data) output.data = reduced(output.data, Infinity);
+  }
+}
+
+// Reads executions for the page: they can have megabytes of outputs, which take a while to parse.
+async function read(id: number, url: string, headers: Record<string, string>): Promise<void> {
+  try {
+    const found = await fetch(url, { headers, cache: "no-store" });
+    const answer = await found.json().catch(() => null);
+    if (found.ok) for (const execution of answer.executions ?? [answer]) slim(execution);
+    send({ is: "read", id, status: found.status, answer });
+  } catch {
+    send({ is: "read", id, status: null, answer: null });
+  }
 }
 
 // A bundle without what is too large to be shown; `whole` is an upper bound of its size.
@@ -117,7 +141,7 @@ async function follow(url: string, headers: Record<string, string>, after: numbe
       if (!answer.ok || !answer.body) throw new Error(String(answer.status));
       wait = 250;
       send({ is: "state", state: "live" });
-      await read(answer.body, abort, mine);
+      await listen(answer.body, abort, mine);
     } catch {
       // Whatever it was, the way on is the same: once more, from the last number.
     }
@@ -128,7 +152,7 @@ async function follow(url: string, headers: Record<string, string>, after: numbe
   }
 }
 
-async function read(body: ReadableStream<Uint8Array>, abort: AbortController, mine: number): Promise<void> {
+async function listen(body: ReadableStream<Uint8Array>, abort: AbortController, mine: number): Promise<void> {
   const reader = body.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>).getReader();
   let pieces: string[] = [];
   let type = "";
@@ -162,6 +186,7 @@ async function read(body: ReadableStream<Uint8Array>, abort: AbortController, mi
 }
 
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
+  if (data.do === "read") return void read(data.id, data.url, data.headers);
   run = data.run;
   stop?.abort();
   if (timer !== null) clearTimeout(timer);

@@ -6,20 +6,18 @@
 // that any part of the stream can come again and changes nothing.
 
 import { batch, signal } from "@preact/signals";
-import { ApiError, call, get, headers, post, problem, sessionUrl } from "../api";
+import { ApiError, call, get, headers, post, problem, sessionUrl, signedOut } from "../api";
 import type { Execution, ExecutionPage, Session, StreamEvent } from "../types";
-import { LiveCell } from "./cell";
-import type { FromWorker, ToWorker } from "./follower";
+import { blank, LiveCell } from "./cell";
+import { Reader, type StreamState } from "./reader";
 
 const PAGE = 20;
 const MOST_CELLS = 400;
 const REST_MS = 30_000;
 const INFO_MS = 4_000;
-export const BY = "page";
+const BY = "page";
 
-export type Connection = "opening" | "live" | "waiting" | "gone" | "signed-out" | "failed";
-
-declare const WORKER_URL: string;
+export type Connection = StreamState | "opening" | "failed";
 
 export class LiveSession {
   readonly url: string;
@@ -34,9 +32,9 @@ export class LiveSession {
   private byId = new Map<string, LiveCell>();
   private missed = new Set<string>();
   private stale = new Map<string, ReturnType<typeof setTimeout> | null>();
-  private worker: Worker;
-  private run = 0;
+  private reader: Reader;
   private seq = 0;
+  private opened = false;
   private closed = false;
   private timers: ReturnType<typeof setTimeout>[] = [];
   private loadingOlder: Promise<void> | null = null;
@@ -47,18 +45,19 @@ export class LiveSession {
     readonly readOnly = false,
   ) {
     this.url = sessionUrl(id);
-    this.worker = new Worker(WORKER_URL, { type: "module", name: "events" });
-    this.worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.hear(data);
+    this.reader = new Reader(this.url, (events, seq) => this.take(events, seq), (state) => this.hear(state));
     document.addEventListener("visibilitychange", this.lookAway);
     window.addEventListener("online", this.comeBack);
+    window.addEventListener("offline", this.tryAgain);
     void this.open();
   }
 
   close(): void {
     this.closed = true;
-    this.worker.terminate();
+    this.reader.close();
     document.removeEventListener("visibilitychange", this.lookAway);
     window.removeEventListener("online", this.comeBack);
+    window.removeEventListener("offline", this.tryAgain);
     this.timers.forEach(clearTimeout);
     this.stale.forEach((timer) => timer && clearTimeout(timer));
     if (this.resting) clearTimeout(this.resting);
@@ -72,6 +71,7 @@ export class LiveSession {
         if (this.closed) return;
         this.seq = page.last_event;
         this.addPage(page);
+        this.opened = true;
         this.follow(page.follow_after);
         return this.poll();
       } catch (error) {
@@ -89,7 +89,7 @@ export class LiveSession {
 
   private page(before: string | null): Promise<ExecutionPage> {
     const after = before === null ? "" : `&after=${encodeURIComponent(before)}`;
-    return get(`${this.url}/executions?newest=true&limit=${PAGE}${after}`);
+    return this.reader.read(`/executions?newest=true&limit=${PAGE}${after}`);
   }
 
   private addPage(page: ExecutionPage): void {
@@ -120,32 +120,23 @@ export class LiveSession {
   // -- the stream
 
   private follow(after: number): void {
-    this.tell({
-      do: "follow",
-      run: ++this.run,
-      url: new URL(`${this.url}/events`, location.href).href,
-      headers: { ...headers },
-      after,
-      known: this.seq,
-    });
+    this.reader.follow(after, this.seq);
   }
 
-  private tell(message: ToWorker): void {
-    this.worker.postMessage(message);
+  private hear(state: StreamState): void {
+    if (this.closed) return;
+    this.connection.value = state;
+    if (state === "live") void this.refresh();
+    if (state === "signed-out") signedOut();
   }
 
-  private hear(message: FromWorker): void {
-    if (message.run !== this.run || this.closed) return;
-    if (message.is === "state") {
-      this.connection.value = message.state;
-      if (message.state === "live") void this.refresh();
-      return;
-    }
+  private take(events: StreamEvent[], seq: number): void {
+    if (this.closed) return;
     batch(() => {
-      for (const event of message.events) this.apply(event);
+      for (const event of events) this.apply(event);
       this.bound();
     });
-    this.seq = Math.max(this.seq, message.seq);
+    this.seq = Math.max(this.seq, seq);
   }
 
   private apply(event: StreamEvent): void {
@@ -178,7 +169,7 @@ export class LiveSession {
 
   private async identify(cell: LiveCell): Promise<void> {
     try {
-      const execution = await get<Execution>(`${this.url}/executions/${cell.id}`);
+      const execution = await this.reader.read<Execution>(`/executions/${cell.id}`);
       if (!cell.known) cell.identify(execution);
     } catch {
       if (!cell.known && !this.closed) this.timers.push(setTimeout(() => void this.identify(cell), 1_000));
@@ -193,7 +184,7 @@ export class LiveSession {
       const cell = this.byId.get(id);
       const applied = cell?.applied;
       try {
-        const execution = await get<Execution>(`${this.url}/executions/${id}`);
+        const execution = await this.reader.read<Execution>(`/executions/${id}`);
         cell?.settle(execution);
       } catch {
         // It is read when it changes once more.
@@ -218,7 +209,7 @@ export class LiveSession {
       this.resting ??= setTimeout(() => {
         this.resting = null;
         if (this.connection.peek() !== "live" && this.connection.peek() !== "waiting") return;
-        this.tell({ do: "rest", run: ++this.run });
+        this.reader.rest();
         this.connection.value = "waiting";
       }, REST_MS);
     } else {
@@ -229,7 +220,12 @@ export class LiveSession {
   };
 
   private comeBack = (): void => {
-    if (this.connection.peek() === "waiting" && this.run > 0) this.follow(this.seq);
+    if (this.connection.peek() === "waiting" && this.opened) this.follow(this.seq);
+  };
+
+  // The network went: a connection may be dead without anyone saying so. A new one tells.
+  private tryAgain = (): void => {
+    if (this.connection.peek() === "live") this.follow(this.seq);
   };
 
   // -- what the session is
@@ -292,26 +288,4 @@ export class LiveSession {
     await post(`${this.url}/executions/${cell.id}/input`, { value });
     if (cell.asked.peek() === asked) cell.asked.value = null;
   }
-}
-
-function blank(session: string, id: string): Execution {
-  return {
-    id,
-    session_id: session,
-    code: "",
-    context: id.startsWith("c-") ? null : "default",
-    status: "queued",
-    reason: null,
-    execution_count: null,
-    exit_code: null,
-    outputs: [],
-    truncated: null,
-    queued_at: new Date().toISOString(),
-    started_at: null,
-    timeout: null,
-    duration_ms: null,
-    usage: null,
-    files: null,
-    files_left_out: 0,
-  };
 }

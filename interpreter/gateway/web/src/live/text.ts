@@ -4,6 +4,7 @@ const HEAD_LINES = 500;
 const TAIL_LINES = 4000;
 const TAIL_CHARACTERS = 1024 * 1024;
 const LINE = 8192;
+const MOST_SPANS = 2000;
 const SKIPPED = /\u0000(\d+)\u0000/;
 
 export class TextBuffer {
@@ -27,16 +28,18 @@ export class TextBuffer {
   }
 
   get count(): number {
-    return this.head.length + this.skipped + this.tail.length + (this.open ? 1 : 0);
+    return this.head.length + this.skipped + this.tail.length + (shown(this.open) ? 1 : 0);
   }
 
   append(text: string): void {
     const gap = SKIPPED.exec(text);
     if (gap) {
       this.append(text.slice(0, gap.index));
-      this.skipped += Number(gap[1]) + this.tail.length;
-      this.tail = [];
-      this.tailSize = 0;
+      if (Number(gap[1])) {
+        this.skipped += Number(gap[1]) + this.tail.length;
+        this.tail = [];
+        this.tailSize = 0;
+      }
       return this.append(text.slice(gap.index + gap[0].length));
     }
     let from = 0;
@@ -72,21 +75,38 @@ export class TextBuffer {
   }
 }
 
-// A line after its carriage returns and backspaces: progress bars write over themselves.
+// A line after its carriage returns and backspaces: progress bars write over themselves. It takes one
+// pass, however many there are.
 function overwritten(line: string): string {
   if (!line.includes("\r") && !line.includes("\b")) return line;
   const pending = line.endsWith("\r") ? "\r" : "";
+  const parts = line.split("\r").map(backspaced);
   let result = "";
-  for (const part of line.split("\r")) {
-    if (part.includes("\u001b") || result.includes("\u001b")) result = part || result;
-    else result = part + result.slice(part.length);
-  }
-  while (result.includes("\b")) {
-    const next = result.replace(/[^\b]?\b/, "");
-    if (next === result) break;
-    result = next;
+  if (line.includes("\u001b")) result = parts.findLast((part) => part !== "") ?? "";
+  else {
+    // What was written last is in front; of what was before, only what is longer can still be seen.
+    for (let at = parts.length - 1; at >= 0; at--) {
+      if (parts[at]!.length > result.length) result += parts[at]!.slice(result.length);
+    }
   }
   return result + pending;
+}
+
+function backspaced(line: string): string {
+  if (!line.includes("\b")) return line;
+  const kept: string[] = [];
+  for (const character of line) {
+    if (character === "\b") kept.pop();
+    else kept.push(character);
+  }
+  return kept.join("");
+}
+
+// Text that shows the same and is not longer than what it shows. It may go on a line that was begun.
+export function settled(text: string): string {
+  const lines = text.split("\n");
+  const begins = lines[0]!.includes("\r") ? "\r" : "";
+  return begins + lines.map(overwritten).join("\n");
 }
 
 function shown(line: string): string {
@@ -111,6 +131,7 @@ export function spans(text: string): Span[] {
   for (let match = codes.exec(text); match; match = codes.exec(text)) {
     put(match.index);
     at = codes.lastIndex;
+    if (found.length >= MOST_SPANS) return [...found, { text: text.slice(at).replace(codes, ""), style: "" }];
     if (match[2] === "m") apply(state, (match[1] || "0").split(/[;:]/).map(Number));
   }
   put(text.length);

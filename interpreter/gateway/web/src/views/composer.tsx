@@ -45,7 +45,6 @@ export function Composer({ live }: { live: LiveSession }) {
           back = 0;
           void run(keep);
         },
-        interrupt: () => void attempt(() => live.act("interrupt")),
         earlier: (step) => {
           const codes = live.cells.peek().filter((cell) => !cell.isCommand).map((cell) => cell.execution.peek().code);
           const next = back - step;

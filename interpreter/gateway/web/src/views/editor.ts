@@ -33,7 +33,6 @@ export interface EditorOptions {
   text: string;
   label: string;
   run(keep: boolean): void;
-  interrupt(): void;
   earlier(step: -1 | 1): string | null;
   changed(text: string): void;
   complete(code: string, cursor: number): Promise<{ matches: string[]; cursor_start: number; cursor_end: number }>;

@@ -10,6 +10,7 @@ import { isDark } from "../theme";
 const LARGE = 2 * 1024 * 1024;
 const HIGHEST = 640;
 const MOST_FRAMES = 16;
+const MOST_MESSAGES = 300;
 const mounted = new Set<{ near: boolean; leave: () => void }>();
 
 export type ToFrame = { mime: string; value: unknown; dark: boolean };
@@ -28,6 +29,7 @@ export function Frame({ mime, value, label }: { mime: string; value: unknown; la
   const [shown, setShown] = useState(false);
   const [height, setHeight] = useState(60);
   const [tall, setTall] = useState(false);
+  const [ended, setEnded] = useState(false);
 
   useEffect(() => {
     const me = { near: false, leave: () => setShown(false) };
@@ -57,6 +59,13 @@ export function Frame({ mime, value, label }: { mime: string; value: unknown; la
   if (size > LARGE) {
     return <p class="faint">{KINDS[mime] ?? mime} of {bytes(size)} is too large to be shown here.</p>;
   }
+  if (ended) {
+    return (
+      <div class="framed" ref={place}>
+        <p class="faint">This output was ended: it kept the page busy.</p>
+      </div>
+    );
+  }
   const most = tall ? 20_000 : HIGHEST;
   return (
     <div class="framed" ref={place} style={{ minHeight: `${Math.min(height, most)}px` }}>
@@ -67,6 +76,7 @@ export function Frame({ mime, value, label }: { mime: string; value: unknown; la
           title={`${KINDS[mime] ?? "Chart"} of ${label}`}
           height={Math.min(height, most)}
           onHeight={setHeight}
+          onFlood={() => setEnded(true)}
         />
       )}
       {height > HIGHEST && (
@@ -84,9 +94,10 @@ interface InnerProps {
   title: string;
   height: number;
   onHeight: (height: number) => void;
+  onFlood: () => void;
 }
 
-function Inner({ mime, value, title, height, onHeight }: InnerProps) {
+function Inner({ mime, value, title, height, onHeight, onFlood }: InnerProps) {
   const frame = useRef<HTMLIFrameElement>(null);
   const ready = useRef(false);
   const content = useRef<ToFrame>(null!);
@@ -95,18 +106,24 @@ function Inner({ mime, value, title, height, onHeight }: InnerProps) {
   const [address] = useState(`/frame#${isDark.peek() ? "dark" : "light"}`);
 
   useEffect(() => {
-    let told = 0;
+    let heard = 0;
+    let since = performance.now();
     const hear = (event: MessageEvent): void => {
       const target = frame.current?.contentWindow;
       if (!target || event.source !== target) return;
+      if (performance.now() - since > 1000) [heard, since] = [0, performance.now()];
+      // Removed at once, with all that it still has to say.
+      if (++heard > MOST_MESSAGES) {
+        frame.current!.remove();
+        return onFlood();
+      }
       const said = event.data as { ready?: unknown; height?: unknown } | null;
       if (typeof said !== "object" || said === null) return;
       if (said.ready === true && !ready.current) {
         ready.current = true;
         target.postMessage(content.current, "*");
       } else if (typeof said.height === "number" && Number.isFinite(said.height)) {
-        told = Math.max(8, Math.min(20_000, Math.ceil(said.height)));
-        onHeight(told);
+        onHeight(Math.max(8, Math.min(20_000, Math.ceil(said.height))));
       }
     };
     window.addEventListener("message", hear);

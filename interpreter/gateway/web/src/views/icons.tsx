@@ -10,7 +10,7 @@ const PATHS: Record<string, string> = {
   again: "M3 3.5l5 4.5-5 4.5zM9 3.5l5 4.5-5 4.5z",
   download: "M8 2.5v7M5 7l3 3 3-3M3 12.5h10",
   upload: "M8 10V3M5 5.5l3-3 3 3M3 12.5h10",
-  more: "M3.5 8h.01M8 8h.01M12.5 8h.01",
+  more: "M2.5 8a1 1 0 1 0 2 0a1 1 0 1 0-2 0M7 8a1 1 0 1 0 2 0a1 1 0 1 0-2 0M11.5 8a1 1 0 1 0 2 0a1 1 0 1 0-2 0",
   close: "M4 4l8 8M12 4l-8 8",
   edit: "M3 13l.6-2.8L10.8 3l2.2 2.2-7.2 7.2zM9.5 4.3l2.2 2.2",
   copy: "M5.5 5.5h7v7h-7zM3.5 10.5v-7h7",
@@ -28,7 +28,7 @@ const PATHS: Record<string, string> = {
 };
 
 export function Icon({ name }: { name: string }) {
-  const filled = name === "play" || name === "stop" || name === "again";
+  const filled = ["play", "stop", "again", "more"].includes(name);
   return (
     <svg class="glyph" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" data-filled={filled || undefined}>
       <path d={PATHS[name]} />

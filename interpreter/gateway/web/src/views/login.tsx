@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { call, explain } from "../api";
 
 export function Login({ onDone }: { onDone: () => void }) {
-  const [problem, setProblem] = useState("");
+  const [problem, setProblem] = useState(location.search.includes("login=wrong") ? "The token is wrong." : "");
   const [busy, setBusy] = useState(false);
   const submit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();

@@ -31,7 +31,7 @@ export function Outputs({ cell, live, label }: { cell: LiveCell; live: LiveSessi
   return (
     <>
       {cell.outputs.value.map((output) => (
-        <One key={output.key} output={output} label={label} whole={`${live.url}/executions/${cell.id}/output`} />
+        <One key={output.key} output={output} label={label} whole={live.readOnly ? undefined : `${live.url}/executions/${cell.id}/output`} />
       ))}
       {truncated && (
         <p class="faint">
@@ -47,7 +47,7 @@ export function Outputs({ cell, live, label }: { cell: LiveCell; live: LiveSessi
   );
 }
 
-const One = memo(function One({ output, label, whole }: { output: Shown; label: string; whole: string }) {
+const One = memo(function One({ output, label, whole }: { output: Shown; label: string; whole?: string }) {
   switch (output.kind) {
     case "text":
       return <Text buffer={output.buffer} lines={output.buffer.lines()} name={output.name} whole={whole} />;

@@ -2,8 +2,8 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { post, sessionUrl } from "../api";
-import { BY, LiveSession } from "../live/session";
+import { ApiError, get } from "../api";
+import { LiveSession } from "../live/session";
 import { go, Link } from "../router";
 import { ask, Dialog } from "./dialogs";
 import { FilesView } from "./files";
@@ -190,12 +190,19 @@ function Actions({ live }: { live: LiveSession }) {
   );
 }
 
-// Every cell once more, in order, in the new kernel.
+// Every cell once more, in order, in the new kernel; as many at a time as the session lets wait.
 async function runAll(live: LiveSession): Promise<void> {
-  const answer = await fetch(`${live.url}/notebook`, { headers: { "X-Interpreter": "page" } });
-  const notebook: { cells: { source: string }[] } = await answer.json();
-  for (const cell of notebook.cells) {
-    await post(`${sessionUrl(live.id)}/executions`, { code: cell.source, wait: false, allow_stdin: true, by: BY });
+  const notebook: { cells: { source: string }[] } = await get(`${live.url}/notebook`);
+  for (const { source } of notebook.cells) {
+    for (;;) {
+      try {
+        await live.runCell(source);
+        break;
+      } catch (error) {
+        if (!(error instanceof ApiError && error.code === "queue_full")) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 500));
+      }
+    }
   }
 }
 

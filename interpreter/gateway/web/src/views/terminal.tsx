@@ -86,7 +86,7 @@ function Screen({ session, name }: { session: string; name: string }) {
       tell("set_size", screen.rows, screen.cols);
     };
     const connect = (): void => {
-      const url = new URL(`${sessionUrl(session)}/terminals/${name}`, location.href);
+      const url = new URL(`${sessionUrl(session)}/terminals/${encodeURIComponent(name)}`, location.href);
       url.protocol = url.protocol.replace("http", "ws");
       const mine = (socket = new WebSocket(url));
       mine.onopen = () => {

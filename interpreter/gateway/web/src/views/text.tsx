@@ -4,9 +4,11 @@ import { useMemo, useState } from "preact/hooks";
 import { count } from "../format";
 import { spans, TextBuffer } from "../live/text";
 
-const HEAD = 60;
-const TAIL = 140;
-const STEP = 1000;
+const HEAD = { lines: 60, characters: 30_000 };
+const TAIL = { lines: 140, characters: 60_000 };
+// What is only a little more is shown at once.
+const WHOLE = { lines: 220, characters: 90_000 };
+const STEP = { lines: 1000, characters: 200_000 };
 
 interface Props {
   name: string;
@@ -20,15 +22,13 @@ export function Text({ name, text, buffer, lines, whole }: Props) {
   const own = useMemo(() => (buffer ? null : new TextBuffer(text)), [text, buffer]);
   const source = (buffer ?? own)!;
   const { head, tail } = lines ?? source.lines();
-  const [extra, setExtra] = useState(0);
+  const [steps, setSteps] = useState(0);
   const kept = head.length + tail.length;
-  const hidden = source.count - HEAD - TAIL - extra;
-  if (hidden <= 20 && !source.skipped) {
-    return <Block name={name} lines={tail.length ? [...head, ...tail] : head} />;
-  }
-  const first = head.slice(0, HEAD + extra);
-  const room = TAIL + Math.max(0, extra - (head.length - HEAD));
-  const last = (tail.length >= room ? tail : [...head.slice(first.length), ...tail]).slice(-room);
+  const all = tail.length ? [...head, ...tail] : head;
+  if (!source.skipped && fitting(all, room(WHOLE, 2 * steps)) === all.length) return <Block name={name} lines={all} />;
+  const first = head.slice(0, fitting(head, room(HEAD, steps)));
+  const rest = source.skipped ? tail : all.slice(first.length);
+  const last = rest.slice(rest.length - fitting(rest.toReversed(), room(TAIL, steps)));
   const gone = source.count - first.length - last.length;
   return (
     <>
@@ -36,7 +36,7 @@ export function Text({ name, text, buffer, lines, whole }: Props) {
       <p class="cut">
         <span>{count(gone, "line")} not shown</span>
         {first.length + last.length < kept && (
-          <button class="quiet" onClick={() => setExtra(extra + STEP)}>
+          <button class="quiet" onClick={() => setSteps(steps + 1)}>
             Show more
           </button>
         )}
@@ -49,6 +49,27 @@ export function Text({ name, text, buffer, lines, whole }: Props) {
       <Block name={name} lines={last} />
     </>
   );
+}
+
+interface Room {
+  lines: number;
+  characters: number;
+}
+
+const room = (usual: Room, steps: number): Room => ({
+  lines: usual.lines + steps * STEP.lines,
+  characters: usual.characters + steps * STEP.characters,
+});
+
+// How many of the lines fit, at least one.
+function fitting(lines: string[], room: Room): number {
+  let characters = 0;
+  const most = Math.min(lines.length, room.lines);
+  for (let at = 0; at < most; at++) {
+    characters += lines[at]!.length;
+    if (characters > room.characters) return Math.max(1, at);
+  }
+  return most;
 }
 
 function Block({ name, lines }: { name: string; lines: string[] }) {
