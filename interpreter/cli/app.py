@@ -210,7 +210,7 @@ def lab(
     session: Annotated[
         str | None, typer.Argument(metavar="[SESSION]", help="Id, beginning of an id, or name.")
     ] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on. [a free one from 8889]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. [any free one]")] = None,
     browser: Annotated[bool, typer.Option(help="Open it in the browser.")] = True,
 ) -> None:
     """Open JupyterLab on a session, or on a new one. Ctrl-C leaves the session running."""

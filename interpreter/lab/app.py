@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import secrets
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any
 
-from jupyter_core.paths import jupyter_config_dir
 from jupyter_server.serverapp import ServerApp
 from jupyterlab.labapp import LabApp
 from jupyterlab_server import LabServerApp
@@ -36,9 +36,19 @@ from interpreter.lab.terminals import Terminal, Terminals, TerminalSocket
 from interpreter.models import Session
 
 OURS = Path(__file__).parent / "labextensions"
-FIRST_PORT = 8889
-"""The gateway's usual port is the one before."""
 PORTS = 50
+"""How many are tried if the one that was free is not any more."""
+POLICY = {
+    "default-src": "'self' data: blob:",
+    "script-src": "'self' 'unsafe-inline' 'unsafe-eval' blob:",
+    "style-src": "'self' 'unsafe-inline'",
+    "connect-src": "'self' ws://127.0.0.1:{port} data: blob:",
+    "object-src": "blob:",
+    "base-uri": "'self'",
+    "form-action": "'self'",
+    "frame-ancestors": "'self'",
+}
+"""What a page may load, whatever it is made to show: nothing from anywhere but this server."""
 
 
 class _Server(ServerApp):
@@ -129,7 +139,8 @@ def _settings(lab: LabSession, token: str, path: str, port: int | None, browser:
     empty.mkdir()
     server = {
         "ip": "127.0.0.1",
-        "port": port or FIRST_PORT,
+        # Another each time: a page that is left open from one session has no part in the next.
+        "port": port or _free_port(),
         "port_retries": 0 if port else PORTS,
         "root_dir": str(empty),
         "open_browser": browser,
@@ -139,10 +150,10 @@ def _settings(lab: LabSession, token: str, path: str, port: int | None, browser:
         "cookie_secret": secrets.token_bytes(32),
         "log_level": "ERROR",
     }
-    # A page can change these, so they are not those of a person's own JupyterLab.
-    kept = Path(jupyter_config_dir()) / "interpreter-lab"
+    # A page can change these, so that they end with this server: what one session's page is made to
+    # set is not obeyed by the page of another.
     lab_app = {
-        "user_settings_dir": str(kept / "settings"),
+        "user_settings_dir": str(lab.temporary / "settings"),
         "workspaces_dir": str(lab.temporary / "workspaces"),
         "extra_labextensions_path": [str(OURS)],
         "default_url": path,
@@ -153,10 +164,20 @@ def _settings(lab: LabSession, token: str, path: str, port: int | None, browser:
         {
             "ServerApp": server,
             "IdentityProvider": {"token": token},
-            "ConfigManager": {"write_config_dir": str(kept / "config")},
             "LabApp": lab_app,
         }
     )
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return int(one.getsockname()[1])
+
+
+def _headers(port: int) -> dict[str, str]:
+    policy = "; ".join(f"{what} {where}" for what, where in POLICY.items())
+    # Names in links are not looked up before anyone follows them.
+    return {"Content-Security-Policy": policy.format(port=port), "X-DNS-Prefetch-Control": "off"}
 
 
 def serve(place: Place, session: Session, *, port: int | None, browser: bool) -> None:
@@ -166,6 +187,11 @@ def serve(place: Place, session: Session, *, port: int | None, browser: bool) ->
     path = f"/lab/tree/{quoted([lab.notebook])}"
     settings = _settings(lab, token, path, port, browser)
     server = _Lab.initialize_server(argv=[], config=settings, no_browser_open_file=True)
+    # As above; these cannot be set from outside.
+    kept = server.config_manager
+    kept.write_config_dir = str(lab.temporary / "config")
+    kept.read_config_path = [kept.write_config_dir]
+    server.web_app.settings.setdefault("headers", {}).update(_headers(server.port))
     url = f"http://127.0.0.1:{server.port}{path}?token={token}"
     print(f"JupyterLab on session {session.name or session.id}:\n\n    {url}\n")
     print("Ctrl-C ends JupyterLab; the session goes on.", flush=True)

@@ -1,7 +1,7 @@
 """The session's workspace as JupyterLab's files.
 
 Small things are passed on to the gateway's own contents. What can be large, storing and downloading,
-goes to its files; and the session's notebook is put together here.
+goes to its files; and the session's notebook is put together from what was saved and what was run.
 """
 
 from __future__ import annotations
@@ -23,13 +23,20 @@ from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError
 
 from interpreter.lab.handler import LabHandler, allowed
-from interpreter.lab.notebook import Notebook, merge, with_facts, without_trust
+from interpreter.lab.notebook import without_trust
+from interpreter.lab.saved import MOST_BYTES, check_fits, check_was_read, read_notebook, without_recorded
 from interpreter.lab.session import LabSession, check, parts
 
 Model = dict[str, Any]
 PIECE = 1024 * 1024
 PASSED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
 ASKED = ("Range", "If-Range", "If-None-Match", "If-Modified-Since")
+ALONE = (
+    "sandbox allow-scripts; frame-ancestors 'self'; form-action 'none'; default-src 'none'; "
+    "script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; media-src data: blob:; font-src data:"
+)
+"""A page that a cell wrote has no part in this server's own, and asks nobody for anything."""
 
 
 class Stored(Struct):
@@ -44,34 +51,7 @@ class Stored(Struct):
     chunk: int | None = None
 
 
-# -- the session's notebook
-
-
-async def read_notebook(lab: LabSession) -> bytes:
-    """The session's notebook as it is now, as JSON."""
-    cells, settled = await lab.recorded(None)
-    response = await lab.ask("GET", lab.file(lab.notebook))
-    if response.status_code != 404:
-        check(response.status_code, response.content)
-    saved = response.content if response.status_code == 200 else b""
-
-    def put_together() -> bytes:
-        notebook = without_trust(merge(_parsed(saved, lab), cells))
-        return msgspec.json.encode(with_facts(notebook, session=lab.id, settled=settled))
-
-    return await asyncio.to_thread(put_together)
-
-
-def _parsed(saved: bytes, lab: LabSession) -> Notebook:
-    """What was saved, or an empty notebook; a cell may have put anything there."""
-    try:
-        notebook = msgspec.json.decode(saved, type=dict[str, Any])
-        if notebook.get("nbformat") == 4:
-            return notebook
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    spec = {"name": lab.environment, "display_name": lab.environment, "language": "python"}
-    return {"cells": [], "metadata": {"kernelspec": spec}, "nbformat": 4, "nbformat_minor": 5}
+# -- what is there
 
 
 async def _notebook_model(lab: LabSession, *, content: bool) -> Model:
@@ -132,10 +112,18 @@ class Contents(LabHandler):
     @allowed
     async def put(self, path: str) -> None:
         lab, given = self.lab, self.body_as(Stored)
+        is_notebook = parts(path) == [lab.notebook]
+        if is_notebook:
+            await check_was_read(lab)
         if given.type == "directory":
             await lab.get("PUT", lab.contents(path), Model, json={"type": "directory"})
         elif given.chunk is None:
-            await self._upload(path, await asyncio.to_thread(_data, given))
+            data = await asyncio.to_thread(_data, given)
+            if is_notebook and len(data) > MOST_BYTES:
+                given.content = await without_recorded(lab, given.content)
+                data = await asyncio.to_thread(_data, given)
+                check_fits(data)
+            await self._upload(path, data)
         elif not await self._take_piece(path, given):
             self.answer(_unsaved(lab, "/".join(parts(path)), "file"))
             return
@@ -251,8 +239,7 @@ class Files(JupyterHandler):
 
     @property
     def content_security_policy(self) -> str:
-        # A page that a cell wrote has no part in this server's own.
-        return super().content_security_policy + "; sandbox allow-scripts"
+        return ALONE
 
     @allowed
     async def get(self, path: str) -> None:

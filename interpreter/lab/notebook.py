@@ -33,8 +33,20 @@ def latest(recorded: list[Cell]) -> dict[str, Cell]:
     return {cell["id"]: cell for cell in recorded}
 
 
+def unsaved(whole: Notebook) -> Notebook:
+    """A session's notebook as the gateway tells it, as if a person had saved that.
+
+    It has what is in no execution: the texts of a notebook that the session was made with.
+    """
+    cells: dict[Any, Cell] = {}
+    for cell in _cells(whole):
+        id = _facts(_facts(cell, "metadata"), OURS).get("cell_id") or cell.get("id")
+        cells.setdefault(id, {**cell, "id": id})
+    return {**whole, "cells": list(cells.values())}
+
+
 def merge(saved: Notebook, recorded: list[Cell]) -> Notebook:
-    """The notebook as it is now."""
+    """The notebook as it is now; what was saved is a valid one."""
     ran = latest(recorded)
     cells = [_with_outputs(cell, ran.pop(cell.get("id", ""), None)) for cell in _cells(saved)]
     gone = set(_deleted(saved))
@@ -77,6 +89,15 @@ def with_facts(notebook: Notebook, **facts: Any) -> Notebook:
     """The notebook with what its page needs to know, and nothing else that may be in that place."""
     ours = {"deleted": _deleted(notebook), **facts}
     return {**notebook, "metadata": {**_facts(notebook, "metadata"), OURS: ours}}
+
+
+def without_outputs(notebook: Notebook, of: set[str]) -> Notebook:
+    """The notebook without what some of its cells put out, which is in the record as well."""
+    cells = [
+        {**cell, "outputs": []} if cell.get("cell_type") == "code" and cell.get("id") in of else cell
+        for cell in _cells(notebook)
+    ]
+    return {**notebook, "cells": cells}
 
 
 def without_trust(notebook: Notebook) -> Notebook:

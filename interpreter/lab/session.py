@@ -54,6 +54,8 @@ class LabSession:
         self.environment = session.environment
         self.notebook = _file_name(session.name or session.id)
         """The path of the session's notebook."""
+        self.was_replayed = session.replay is not None
+        """Whether it was made with a notebook."""
         self.documents = Documents(self.notebook)
         self.new_terminals: dict[str, datetime] = {}
         """Those that a page has asked for and not yet opened."""

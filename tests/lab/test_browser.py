@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +248,56 @@ json.dump(notebook, open(NAME, "w"))
         agent.run("print('the last')")
         expect(outputs(cells(page).last)).to_have_text(["the last\n"])
         assert page.evaluate("window.reached") is None
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[tuple[str, list[str]]]:
+    """A server of somebody else, and what it was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_opening_a_notebook_asks_nothing_of_anybody_else(
+    labs: Labs, session: str, agent: Agent, browser: Browser, elsewhere: tuple[str, list[str]]
+) -> None:
+    url, asked = elsewhere
+    agent.run(f"""
+from IPython.display import HTML, Markdown, display
+loads = ["<img class=outside src={url}/html>", "<video src={url}/video></video>",
+         "<div style='background: url({url}/style)'>styled</div>", "<img src={url}/set srcset={url}/2x>"]
+display(HTML("<b>shown</b>" + "".join(loads)), Markdown("**shown** ![image]({url}/markdown)"))
+""")
+    with opened(browser, labs.open(session)) as page:
+        refused: list[str] = []
+        page.on("console", lambda said: refused.append(said.text))
+        page.reload()
+        ready(page)
+        expect(page.locator(".jp-OutputArea-output b, .jp-OutputArea-output strong")).to_have_count(2)
+        until(
+            lambda: all(any(f"{url}/{what}" in one for one in refused) for what in ("html", "markdown"))
+        )
+        assert all("Content Security Policy" in one for one in refused if url in one), refused
+        # The same browser can reach it.
+        other = browser.new_page()
+        other.goto(f"{url}/reached")
+        other.close()
+        until(lambda: "/reached" in asked)
+    assert {path for path in asked if path != "/favicon.ico"} == {"/reached"}
 
 
 def test_a_terminal_is_one_of_the_session(

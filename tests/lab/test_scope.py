@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -177,14 +179,16 @@ def test_what_is_stored_is_stored_whole_and_comes_back(
         assert download.headers["Content-Disposition"].startswith("attachment")
         http.put(f"/v1/sessions/{session}/files/page.html", content=b"<script>1</script>")
         framed = page.get("/files/page.html")
-        assert "sandbox allow-scripts" in framed.headers["Content-Security-Policy"]
+        policy = framed.headers["Content-Security-Policy"].split("; ")
+        assert {"sandbox allow-scripts", "default-src 'none'"} <= {*policy}
+        assert not any("self" in one or "http" in one for one in policy if "-src" in one)
 
         names = {entry["name"] for entry in page.get("/api/contents").json()["content"]}
         assert names >= {"large file.bin", "page.html", f"{session}.ipynb"}
         document = page.get(f"/api/contents/{session}.ipynb").json()["content"]
         document["cells"].append({"cell_type": "code", "id": "big", "source": "1", "outputs": []})
         document["cells"][-1] |= {"execution_count": None, "metadata": {"trusted": True}}
-        text = "x" * (50 * 1024 * 1024)
+        text = "x" * (20 * 1024 * 1024)
         document["cells"][-1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": text}]
         stored = page.put(
             f"/api/contents/{session}.ipynb", json={"type": "notebook", "content": document}
@@ -193,6 +197,106 @@ def test_what_is_stored_is_stored_whole_and_comes_back(
         again = page.get(f"/api/contents/{session}.ipynb").json()["content"]["cells"][-1]
         assert again["outputs"][0]["text"] == text
         assert again["metadata"] == {}, "that it is trusted is not believed"
+
+
+def test_a_notebook_that_is_too_large_to_be_read_is_not_written_over_and_none_is_saved(
+    labs: Labs, session: str, http: httpx.Client
+) -> None:
+    run = {"code": "for i in range(3): print('y' * 2 ** 20)"}
+    ran = http.post(f"/v1/sessions/{session}/executions", json=run).json()["id"]
+    mega = 1024 * 1024
+    file = f"/v1/sessions/{session}/files/{session}.ipynb"
+    with labs.open(session).client() as page:
+        path = f"/api/contents/{session}.ipynb"
+        fresh = page.get(path).json()["content"]
+        assert [cell["id"] for cell in fresh["cells"]] == [ran]
+        shown = fresh["cells"][0]["outputs"]
+
+        # What is in the record is left out of a file that would be too large, and is there again.
+        words = {"cell_type": "markdown", "id": "t", "metadata": {}, "source": "w" * (30 * mega)}
+        fresh["cells"].append(words)
+        saved = page.put(path, json={"type": "notebook", "content": fresh})
+        assert saved.status_code == 200, saved.text
+        assert http.get(file).json()["cells"][0]["outputs"] == []
+        again = page.get(path).json()["content"]["cells"]
+        assert (again[0]["outputs"], again[1]) == (shown, words)
+        words["source"] = "w" * (33 * mega)
+        refused = page.put(path, json={"type": "notebook", "content": fresh})
+        assert (refused.status_code, "over 32 MiB" in refused.json()["message"]) == (413, True)
+        assert page.get(path).json()["content"]["cells"] == again
+
+        # A cell puts there what nobody wants to read.
+        http.put(file, content=b'{"nbformat": 4, "cells": [' + b"{}," * (11 * mega) + b"{}]}")
+        assert [cell["id"] for cell in page.get(path).json()["content"]["cells"]] == [ran]
+        fresh["cells"].pop()
+        for body in (
+            {"type": "notebook", "content": fresh},
+            {"type": "file", "format": "text", "content": "", "chunk": 1},
+        ):
+            refused = page.put(path, json=body)
+            assert refused.status_code == 409, refused.text
+            assert "Move it away" in refused.json()["message"]
+        assert int(http.head(file).headers["Content-Length"]) > 32 * mega
+        assert page.patch(path, json={"path": "large.ipynb"}).status_code == 200
+        assert page.put(path, json={"type": "notebook", "content": fresh}).status_code == 200
+
+
+def test_texts_of_a_notebook_that_a_session_was_made_with_are_shown(
+    gateway: Gateway, tmp_path: Path, http: httpx.Client
+) -> None:
+    code = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    words = {"cell_type": "markdown", "id": "words", "metadata": {}, "source": "# Words"}
+    cells = [words, {**code, "id": "one", "source": "print(1)"}, {**words, "id": "last"}]
+    given = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+    session = http.post("/v1/sessions", json={"notebook": given}).json()["id"]
+    lab = Lab(gateway, tmp_path, session)
+    with lab.client() as page:
+        content = page.get(f"/api/contents/{session}.ipynb").json()["content"]
+    shown = [(cell["cell_type"], cell["source"]) for cell in content["cells"]]
+    assert shown == [(cell["cell_type"], cell["source"]) for cell in cells]
+    lab.interrupt()
+    http.delete(f"/v1/sessions/{session}")
+
+
+def test_what_one_page_sets_is_not_obeyed_by_the_next(gateway: Gateway, tmp_path: Path) -> None:
+    """The same person's, on the same machine."""
+    shortcuts = "/lab/api/settings/@jupyterlab/shortcuts-extension:shortcuts"
+    hostile = {"command": "apputils:run-all-enabled", "keys": ["A"], "selector": "body"}
+    first = Lab(gateway, tmp_path)
+    with first.client() as page:
+        raw = json.dumps({"shortcuts": [hostile]})
+        assert page.put(shortcuts, json={"raw": raw}).status_code == 204
+        assert "run-all-enabled" in page.get(shortcuts).json()["raw"]
+        space = {"data": {"planted": 1}, "metadata": {"id": "default"}}
+        assert page.put("/lab/api/workspaces/default", json=space).status_code == 204
+        assert page.put("/api/config/planted", json={"planted": 1}).status_code == 204
+        assert page.get("/api/config/planted").json() == {"planted": 1}
+    first.interrupt()
+    second = Lab(gateway, tmp_path)
+    assert second.base != first.base, "nor is its origin the same"
+    with second.client() as page:
+        assert "run-all-enabled" not in page.get(shortcuts).json()["raw"]
+        assert "planted" not in page.get("/lab/api/workspaces/default").text
+        assert page.get("/api/config/planted").json() == {}
+    second.interrupt()
+    left = [
+        path for path in tmp_path.rglob("*") if path.is_file() and "planted" in path.read_text("latin-1")
+    ]
+    assert left == [], "nor is anything of it left"
+    with gateway.client() as http:
+        for lab in (first, second):
+            http.delete(f"/v1/sessions/{lab.session}")
+
+
+def test_a_page_may_load_nothing_from_elsewhere(shown: Lab) -> None:
+    with shown.client() as page:
+        for path in ("/lab", "/lab/tree/x", "/nothing"):
+            headers = page.get(path).headers
+            policy = dict(one.split(" ", 1) for one in headers["Content-Security-Policy"].split("; "))
+            assert policy["default-src"] == "'self' data: blob:"
+            assert policy["connect-src"].split()[:2] == ["'self'", shown.base.replace("http", "ws")]
+            assert "http" not in "".join(policy.values())
+            assert headers["X-DNS-Prefetch-Control"] == "off"
 
 
 @pytest.mark.parametrize("v1", [True, False])
@@ -207,7 +311,7 @@ async def test_outputs_of_100_megabytes_pass_in_both_framings(shown: Lab, v1: bo
         f"from IPython.display import display; display({{'text/plain': 'x' * {30 * mega}}}, raw=True)"
     )
     msg_id = wire.execute(f"for i in range(100): print('y' * ({mega} - 1))\n{shown_at_once}")
-    message = await wire.until(lambda m: m["type"] == "display_data")
+    message = await wire.until(lambda m: m["type"] == "display_data" and m["parent"] == msg_id)
     assert message["content"]["data"]["text/plain"] == "x" * (30 * mega)
     assert wire.text(msg_id) == ("y" * (mega - 1) + "\n") * 100
     wire.socket.close()
