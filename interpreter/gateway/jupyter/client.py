@@ -17,7 +17,7 @@ import structlog
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from interpreter.errors import ForbiddenHost, InterpreterError
+from interpreter.errors import ExecutionNotFound, ForbiddenHost, InterpreterError
 from interpreter.gateway.auth import is_own_origin
 from interpreter.gateway.handler import JSON
 from interpreter.gateway.jupyter import framing
@@ -25,6 +25,7 @@ from interpreter.gateway.jupyter.answers import error_answer
 from interpreter.gateway.jupyter.framing import BadFrame, Outgoing
 from interpreter.gateway.jupyter.replay import messages_of
 from interpreter.kernel.messages import KernelMessage
+from interpreter.orchestrator.kernel_listener import PREFIX
 from interpreter.orchestrator.live_sandbox import DEFAULT
 from interpreter.store import EventRow
 
@@ -60,6 +61,8 @@ class Client(WebSocketHandler):
         self._again: list[str] = []
         """Cells that it is to be told once more from their beginning."""
         self._following: asyncio.Task[None] | None = None
+        self._looked_up = ("", False)
+        """The last execution that was, and whether it is of this kernel: events come in a row."""
         self._joined = False
         self._next_ping: asyncio.TimerHandle | None = None
 
@@ -247,11 +250,19 @@ class Client(WebSocketHandler):
                         self.door.told_of_end(row.execution_id)
 
     async def _is_of_this_kernel(self, execution_id: str) -> bool:
-        cell = self.door.session.history.get(execution_id)
-        if cell is None and len(self.door.session.record.contexts) > 1:
+        """Whether it is a cell of the default context: not a command, and none that never was."""
+        if not execution_id.startswith(PREFIX):
+            return False
+        if (cell := self.door.session.history.get(execution_id)) is not None:
+            return cell.context == DEFAULT
+        if execution_id != self._looked_up[0]:
             executions = self.jupyter.gateway.orchestrator.executions
-            return (await executions.read(self.door.session.id, execution_id)).context == DEFAULT
-        return cell is None or cell.context == DEFAULT
+            try:
+                execution = await executions.read(self.door.session.id, execution_id)
+                self._looked_up = (execution_id, execution.context == DEFAULT)
+            except ExecutionNotFound:
+                self._looked_up = (execution_id, False)
+        return self._looked_up[1]
 
     def _needs(self, message: KernelMessage, row: EventRow) -> bool:
         """Whether it has not been told already, and is to be told at all."""

@@ -176,6 +176,28 @@ async def test_twenty_lines_are_twenty_lines_with_a_second_client_attached(
     after.close()
 
 
+async def test_who_comes_back_is_told_of_the_cells_of_its_kernel_only(
+    gateway: Gateway, api: httpx.AsyncClient, own_kernel: dict[str, Any]
+) -> None:
+    path = f"/v1/sessions/{own_kernel['session']}"
+    before = await Wire.open(gateway, own_kernel["id"])
+    await before.reply(before.execute("'before'"))
+    before.close()
+    await before.closed()
+    assert (await api.post(f"{path}/commands", json={"command": "echo no cell"})).json()["id"]
+    assert (await api.post(f"{path}/contexts", json={"name": "other"})).is_success
+    for i in range(6):  # more than are kept in memory
+        elsewhere = {"code": f"print('elsewhere', {i})", "context": "other"}
+        assert (await api.post(f"{path}/executions", json=elsewhere)).json()["status"] == "ok"
+    assert (await api.delete(f"{path}/contexts/other")).is_success
+    here = (await api.post(f"{path}/executions", json={"code": "print('here')"})).json()["id"]
+    after = await Wire.open(gateway, own_kernel["id"], session_id=before.session_id)
+    await after.until(lambda m: m["parent"] == here and m["content"].get("execution_state") == "idle")
+    assert after.text() == "here\n"
+    assert {m["parent"] for m in after.seen if m["type"] == "execute_input"} == {here}
+    after.close()
+
+
 async def test_a_cell_with_a_key_that_is_sent_again_runs_once_and_is_told_once(
     gateway: Gateway, kernel: dict[str, Any]
 ) -> None:
