@@ -184,8 +184,11 @@ class Client(WebSocketHandler):
             self.follow([], self.seen)
 
     async def _follow_or_hang_up(self, whole: list[str], after: int) -> None:
+        """One that cannot be told what it missed is not left without a word: it may come back."""
         try:
             await self._follow(whole, after)
+            if self.behind:
+                self.close(1001, "the kernel is gone")
         except Exception:
             log.exception("a Jupyter client could not be told what it missed")
             self.close(1011, "what was missed could not be read")
@@ -193,21 +196,20 @@ class Client(WebSocketHandler):
     async def _follow(self, whole: list[str], after: int) -> None:
         executions = self.jupyter.gateway.orchestrator.executions
         session = self.door.session
-        with contextlib.suppress(InterpreterError, WebSocketClosedError):
-            for id in whole:
-                if id not in self._again:
-                    await self._replay_cell(id, after)
-            everything = executions.events(session.id, after)
-            async with contextlib.aclosing(everything):  # type: ignore[type-var]
+        for id in whole:
+            if id not in self._again:
+                await self._replay_cell(id, after)
+        everything = executions.events(session.id, after)
+        async with contextlib.aclosing(everything):  # type: ignore[type-var]
+            await self._replay_again()
+            if self._is_up_to_date():
+                return
+            async for rows in everything:
+                await self._replay([row for row in rows if row.execution_id not in self._again])
+                self.seen = rows[-1].seq
                 await self._replay_again()
                 if self._is_up_to_date():
                     return
-                async for rows in everything:
-                    await self._replay([row for row in rows if row.execution_id not in self._again])
-                    self.seen = rows[-1].seq
-                    await self._replay_again()
-                    if self._is_up_to_date():
-                        return
 
     async def _replay_again(self) -> None:
         while self._again:

@@ -314,3 +314,17 @@ async def test_a_client_that_does_not_read_costs_little_memory_and_misses_nothin
             break
     assert count == 300 * 1024 * 1024
     lazy.close()
+
+
+async def test_a_client_that_cannot_be_told_what_it_missed_is_hung_up_on(
+    gateway: Gateway, api: httpx.AsyncClient, own_kernel: dict[str, Any]
+) -> None:
+    lazy = await Wire.open(gateway, own_kernel["id"])
+    await lazy.reply(lazy.ask("kernel_info_request", {}))
+    path = f"/v1/sessions/{own_kernel['session']}"
+    code = {"code": "for i in range(64): print('x' * (1024 * 1024 - 1))", "timeout": 300}
+    assert (await api.post(f"{path}/executions", json=code)).json()["status"] == "ok"
+    assert (await api.delete(path)).is_success
+    await lazy.closed()
+    assert len(lazy.text()) < 64 * 1024 * 1024
+    assert lazy.socket.close_code in (1001, 1011)
