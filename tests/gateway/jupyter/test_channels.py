@@ -153,6 +153,23 @@ async def test_twenty_lines_with_a_reload_in_between_are_twenty_lines(
     after.close()
 
 
+async def test_who_is_back_before_its_old_connection_is_known_to_be_dead_misses_nothing(
+    gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any]
+) -> None:
+    asleep = await Wire.open(gateway, kernel["id"])
+    msg_id = asleep.execute(SLOW)
+    await asleep.until(lambda m: m["type"] == "stream" and "line 7" in asleep.text(msg_id))
+    after = await Wire.open(gateway, kernel["id"], session_id=asleep.session_id)
+    await asleep.closed()
+    await api.put(f"/v1/sessions/{kernel['session']}/files/go", content=b"")
+    assert (await after.reply(msg_id))["content"]["status"] == "ok"
+    assert asleep.text(msg_id) + after.text(msg_id) == LINES
+    assert not asleep.of(msg_id, "execute_reply")
+    (there,) = [k for k in (await api.get("/api/kernels")).json() if k["id"] == kernel["id"]]
+    assert there["connections"] == 1
+    after.close()
+
+
 @pytest.mark.parametrize("same", [True, False], ids=["same-session", "reload"])
 async def test_twenty_lines_are_twenty_lines_with_a_second_client_attached(
     gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any], same: bool
