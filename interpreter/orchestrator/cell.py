@@ -208,6 +208,8 @@ class Cell:
             self.paused_seconds = data.get("paused_seconds", self.paused_seconds)
             if "answered" in data:
                 self.input_request = None
+            if "measured" in data:
+                self.measured = msgspec.convert(data["measured"], Ending)
             if "verdict" in data:
                 self.verdict = (ExecutionStatus(data["verdict"]), data["reason"])
         elif type is EventType.input_request:
@@ -216,15 +218,7 @@ class Cell:
             self.fold.apply(type, data)
 
     def model(self) -> Execution:
-        outputs = self.fold.outputs()
-        truncated = None
-        if self.fold.cut_bytes:
-            truncated = Truncated(
-                total_bytes=self.fold.total_bytes,
-                kept_bytes=self.fold.kept_bytes,
-                url=f"/v1/sessions/{self.session_id}/executions/{self.id}/output",
-            )
-        return Execution(
+        execution = Execution(
             id=self.id,
             session_id=self.session_id,
             code=self.request.code,
@@ -234,11 +228,7 @@ class Cell:
             reason=self.reason,
             execution_count=self.execution_count,
             cell_id=self.notebook_cell,
-            outputs=outputs,
-            text=to_text(outputs),
-            error=clean_error(self.fold.error) if self.fold.error else None,
             input_request=None if self.ending else self.input_request,
-            truncated=truncated,
             queued_at=self.queued_at,
             started_at=self.started_at,
             timeout=self.timeout,
@@ -247,6 +237,7 @@ class Cell:
             files=self.files,
             files_left_out=self.files_left_out,
         )
+        return with_outputs(execution, self.fold)
 
     def running(self) -> Running:
         lines = (line.strip() for line in self.code[:LONG].splitlines())
@@ -263,3 +254,22 @@ def request_facts(request: ExecutionCreate) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(request)
     del facts["code"]
     return facts
+
+
+def with_outputs(execution: Execution, fold: Fold) -> Execution:
+    """An execution with what it has shown by now, and whether that is all of it."""
+    outputs = fold.outputs()
+    truncated = None
+    if fold.cut_bytes:
+        truncated = Truncated(
+            total_bytes=fold.total_bytes,
+            kept_bytes=fold.kept_bytes,
+            url=f"/v1/sessions/{execution.session_id}/executions/{execution.id}/output",
+        )
+    return msgspec.structs.replace(
+        execution,
+        outputs=outputs,
+        text=to_text(outputs),
+        error=clean_error(fold.error) if fold.error else None,
+        truncated=truncated,
+    )

@@ -8,6 +8,7 @@ its time is up, and the kernel is killed if the cell does not yield.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -111,7 +112,7 @@ class Cells:
         self.events.append(EventType.status, cell.id, {"status": "queued", "request": facts})
         if started is not None:
             self._record_start(started, new=True)
-        self.history.save_new(cell)
+        self.history.save_written_down(cell)
         return cell
 
     def _is_full(self) -> bool:
@@ -447,7 +448,7 @@ class Cells:
         data = b'{"execution_id":"%b","execution":%b}' % (cell.id.encode(), encoded)
         self.events.append_encoded(EventType.done, cell.id, data)
         if by_reply:
-            self.history.save_ended(cell, execution, encoded)
+            self.history.save_written_down(cell, execution, encoded)
         else:
             self.history.save(cell, execution, encoded)
         self.history.finished(cell)
@@ -475,7 +476,8 @@ class Cells:
         await self.events.settled()
 
     async def close(self) -> None:
-        self.events.before_flush.remove(self._note_half_finished)
+        with contextlib.suppress(ValueError):  # it was closed before
+            self.events.before_flush.remove(self._note_half_finished)
         self._tasks.cancel()
         if self.current is not None:
             self.current.cancel_timers()

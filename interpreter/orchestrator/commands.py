@@ -72,7 +72,7 @@ class Commands(Cells):
         command.start()
         self._record_start(command, new=True)
         self._tasks.spawn(self._begin(command))
-        self.history.save_new(command)
+        self.history.save_written_down(command)
         return command
 
     def cancel(self, cell: Cell, reason: str) -> None:

@@ -13,11 +13,11 @@ from collections import OrderedDict
 from typing import Any
 
 import msgspec
+import structlog
 
 from interpreter.kernel.outputs import Fold
-from interpreter.kernel.plaintext import clean_error, to_text
 from interpreter.models import EventType, Execution, to_json
-from interpreter.orchestrator.cell import Cell
+from interpreter.orchestrator.cell import Cell, with_outputs
 from interpreter.orchestrator.events import EventLog
 from interpreter.store import (
     Store,
@@ -33,6 +33,10 @@ MAX_DISPLAYS = 10_000
 AMEND_DELAY = 0.05
 AMEND_PART = 0.1
 """Saving late output takes this part of the time at most: each time all of a cell's output is saved."""
+AMEND_AGAIN = 2.0
+"""How long after it could not be saved it is tried again."""
+
+log = structlog.get_logger()
 
 
 class History:
@@ -90,15 +94,11 @@ class History:
         """Writes down what was measured of a cell that is about to be answered."""
         self._store.write_down_ending(cell.measurements())
 
-    def save_ended(self, cell: Cell, execution: Execution, encoded: bytes) -> None:
-        """Stores an execution whose ending was written down."""
+    def save_written_down(
+        self, cell: Cell, execution: Execution | None = None, encoded: bytes | None = None
+    ) -> None:
+        """Stores an execution that was written down, or whose ending was."""
         self.save(cell, execution, encoded)
-        assert cell.saved is not None
-        cell.saved.add_done_callback(self._store.settle)
-
-    def save_new(self, cell: Cell) -> None:
-        """Stores an execution for the first time."""
-        self.save(cell)
         assert cell.saved is not None
         cell.saved.add_done_callback(self._store.settle)
 
@@ -188,11 +188,16 @@ class History:
                 began = loop.time()
                 await self._log.settled()
                 self._saving, self._outdated = self._outdated, set()
-                for execution_id in self._saving:
-                    await self._save_again(execution_id)
-                await self._log.settled()
+                try:
+                    for execution_id in self._saving:
+                        await self._save_again(execution_id)
+                    await self._log.settled()
+                    delay = max(AMEND_DELAY, (loop.time() - began) / AMEND_PART)
+                except Exception:
+                    log.exception("late output is not in its results yet", session=self._session_id)
+                    self._outdated |= self._saving
+                    delay = AMEND_AGAIN
                 self._saving = set()
-                delay = max(AMEND_DELAY, (loop.time() - began) / AMEND_PART)
         finally:
             self._saving = set()
             self._amending = None
@@ -217,20 +222,15 @@ class History:
 
 
 async def refold(store: Store, session_id: str, execution_id: str, limit: int) -> Fold:
-    """The outputs of an execution from its stored events, page by page."""
-    fold, after = Fold(limit), 0
+    """The outputs of an execution from its stored events, page by page, as many as its request asked
+    for; `limit` is for one that did not say."""
+    fold: Fold | None = None
+    after = 0
     while rows := await store.events(session_id, after, execution_id=execution_id):
         for row in rows:
-            fold.apply(EventType(row.type), msgspec.json.decode(row.data))
+            data = msgspec.json.decode(row.data)
+            if fold is None:
+                fold = Fold(data.get("request", {}).get("max_output_bytes") or limit)
+            fold.apply(EventType(row.type), data)
         after = rows[-1].seq
-    return fold
-
-
-def with_outputs(execution: Execution, fold: Fold) -> Execution:
-    outputs = fold.outputs()
-    return msgspec.structs.replace(
-        execution,
-        outputs=outputs,
-        text=to_text(outputs),
-        error=clean_error(fold.error) if fold.error else None,
-    )
+    return fold or Fold(limit)

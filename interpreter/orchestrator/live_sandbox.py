@@ -144,15 +144,20 @@ class LiveSandbox:
         try:
             async with asyncio.timeout(START_SECONDS):
                 await link.connected()
-        except (ConnectionError, TimeoutError) as e:
-            why = str(e) or f"it said nothing for {START_SECONDS:g} s"
-            raise SandboxFailed(f"The sandbox does not answer: {why}.") from e
+            self._oom_kills = await self._runtime.out_of_memory(self.sandbox)
+        except BaseException as e:
+            # Nothing was taken up by it, and the next try makes another.
+            self._link = None
+            link.close()
+            if isinstance(e, ConnectionError | TimeoutError):
+                why = str(e) or f"it said nothing for {START_SECONDS:g} s"
+                raise SandboxFailed(f"The sandbox does not answer: {why}.") from e
+            raise
         self._tasks.spawn(keep_connected(link, connect, self.id))
         for info in wire.streams.values():
             context, _, number = str(info.get("kernel")).rpartition(".")
             if number.isdecimal() and len(number) < 10:
                 self._numbers[context] = max(int(number), self._numbers.get(context, 0))
-        self._oom_kills = await self._runtime.out_of_memory(self.sandbox)
 
     def watch(self) -> None:
         """Begins to wait for its end."""

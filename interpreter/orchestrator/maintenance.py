@@ -66,6 +66,7 @@ class Maintenance:
             elif session.record.runtime != self._runtime.name:
                 self._launcher.known.add(session.record.sandbox_id or session.id)
                 self._use_of(session)
+                await session.remember()  # the journal is this gateway's from now on
                 session.stay_elsewhere(self._runtime.name)
             else:
                 record = session.record

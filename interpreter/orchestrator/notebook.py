@@ -9,7 +9,7 @@ missing, and nothing is run twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -100,8 +100,6 @@ class NotebookReplay:
         self._session = session
         self._store = store
         self._cells = cells
-        self._left_running: str | None = None
-        """The execution that ran, and may have no end yet, when the notebook ended by another."""
         self._codes: list[str] = [] if cells is None else [cell.text for cell in cells if cell.runs]
 
     @property
@@ -145,6 +143,11 @@ class NotebookReplay:
         found[last][1].extend(before)
         return found
 
+    def recognize(self, cells: Iterable[Cell]) -> None:
+        """Marks those that an earlier gateway queued: one of them may end before all are queued."""
+        for cell in cells:
+            cell.of_notebook = cell.id in self._numbers
+
     def go_on(self) -> None:
         """Queues the cells that are left and not queued already."""
         progress = self._record.progress
@@ -162,9 +165,7 @@ class NotebookReplay:
             self._proceed(replace(progress, state=ReplayState.running))
 
     def _queue(self, number: int) -> None:
-        queued = self._session.history.active(self._id(number))
-        if queued is not None:
-            queued.of_notebook = True
+        if self._session.history.active(self._id(number)) is not None:
             return
         most = self._session.limits.cell_seconds
         timeout = min(self._record.timeout or most, most)
@@ -175,14 +176,13 @@ class NotebookReplay:
         """One of the session's `cells` has ended."""
         progress = self._record.progress
         number = self._numbers.get(cell.id)
-        if number is None or (progress.state.final and cell.id != self._left_running):
+        if number is None:
             return
+        if progress.state.final and (number != progress.done or cell.started_at is None):
+            return  # only one that ran when the notebook ended by another counts yet
         why = _why(number, cell)
-        if number == progress.done:
+        if number == progress.done:  # else one that waited was cancelled
             progress = replace(progress, done=number + 1)
-            self._left_running = None
-        else:  # one that waited was cancelled
-            self._left_running = self._id(progress.done)
         if cell.status is ExecutionStatus.cancelled:
             self._tell(replace(progress, state=ReplayState.cancelled, reason=why))
             cells.cancel_notebook(f"its notebook ended: {why}")
@@ -199,7 +199,6 @@ class NotebookReplay:
         """The kernel or the session is gone with all that was queued, and the notebook ends, too."""
         progress = self._record.progress
         if not progress.state.final:
-            self._left_running = self._id(progress.done)
             self._tell(replace(progress, state=ReplayState.cancelled, reason=reason))
 
     @cached_property

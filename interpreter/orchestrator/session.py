@@ -21,6 +21,7 @@ from interpreter.errors import (
     ContextNotFound,
     ExecutionsUsedUp,
     InputNotExpected,
+    InterpreterError,
     SandboxFailed,
     TooManyContexts,
     WrongState,
@@ -222,14 +223,15 @@ class LiveSession:
     async def take_up(self, live: LiveSandbox) -> None:
         """Goes on with the sandbox that an earlier gateway left, which is there and awake."""
         received = await self._store.received(self.id)
+        left = await unfinished_cells(self._store, self.id, self._config)
+        if self.replay is not None:
+            await self.replay.load()
+            self.replay.recognize(left)
         await live.connect(received)
         self._take(live)
         self.events.flush()
         self.events.connect(received, live.link.handled)
         live.link.on_passed = self.events.passed
-        left = await unfinished_cells(self._store, self.id, self._config)
-        if self.replay is not None:
-            await self.replay.load()
         commands = [cell for cell in left if isinstance(cell, Command)]
         unfinished = [cell for cell in left if not isinstance(cell, Command)]
         self._check_has(live)
@@ -292,9 +294,10 @@ class LiveSession:
         """Ends the cells that an earlier gateway left, of which no kernel will say anything more: their
         sandbox is gone, or goes, before it was connected to again."""
         await save_journaled(self._store, self.id, self.events)
+        await self.history.settled()
         unfinished = await unfinished_cells(self._store, self.id, self._config)
         # Those that were taken up already end with their context.
-        left = [cell for cell in unfinished if self.history.active(cell.id) is None]
+        left = [cell for cell in unfinished if self.history.get(cell.id) is None]
         if left:
             taken_up = self.contexts.pop(DEFAULT, None)
             context = self._make_context(DEFAULT)
@@ -552,12 +555,25 @@ class LiveSession:
                 self.created.clear()
                 try:
                     await self.take_up(live)
+                except Exception as e:
+                    await self._not_taken_up(
+                        live, e.message if isinstance(e, InterpreterError) else str(e)
+                    )
+                    raise
                 finally:
                     self.created.set()
                 return
             self._go_on()
             self._change(SessionState.busy if self._busy else SessionState.ready, cause)
             self.on_sandbox(self)
+
+    async def _not_taken_up(self, live: LiveSandbox, reason: str) -> None:
+        """One that was not even connected to is as it was, and can be tried again."""
+        if self.live is not live:
+            await self.abandon(reason)
+        elif live.connected:
+            await self.give_up(reason)
+            await live.stop()
 
     def _go_on(self) -> None:
         for cells in (*self._all_cells(), self.commands):
@@ -607,7 +623,7 @@ class LiveSession:
         live = self.live
         if live is not None:
             live.gone = live.gone or reason
-            if not live.connected:
+            if not live.connected and self.created.is_set():  # else who takes it up does so
                 self._tasks.spawn(self.abandon(reason))
             self._fail(reason)
             self._tasks.spawn(live.stop())

@@ -14,7 +14,19 @@ from interpreter.store import Store, saving_execution
 
 
 async def save_journaled(store: Store, session_id: str, events: EventLog) -> None:
-    """Stores the cells of the journal that the gateway was killed too early to store."""
+    """Stores what the gateway was killed too early to store, and wrote down: cells, and what was
+    measured of some. From then on the journal is not needed for this session."""
+    await _save_cells(store, session_id, events)
+    if not store.has_endings:
+        return
+    for execution in await store.unfinished(session_id):
+        if (ending := store.take_ending(execution.id)) is not None:
+            facts = {"status": execution.status.value, "measured": ending}
+            events.append(EventType.status, execution.id, facts)
+    await events.settled()
+
+
+async def _save_cells(store: Store, session_id: str, events: EventLog) -> None:
     seen: set[str] = set()
     if not (entries := store.journaled(session_id)):
         return
@@ -49,6 +61,4 @@ async def _restore(store: Store, execution: Execution, config: Config) -> Cell:
             cell.replay(EventType(row.type), data)
             cell.recorded_bytes += len(row.data)
         after = rows[-1].seq
-    cell = cell or kind.restore(execution, {}, config)
-    cell.measured = store.ending_of(execution.id)
-    return cell
+    return cell or kind.restore(execution, {}, config)

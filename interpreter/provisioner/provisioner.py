@@ -210,7 +210,12 @@ class SandboxProvisioner(KernelProvisionerBase):
         )
         assert self._worker is not None
         assert self._bridge is not None
-        await self._worker.do(self._bridge.open(str(self.session_id)))
+        try:
+            await self._worker.do(self._bridge.open(str(self.session_id)))
+        except BaseException:
+            self.session_id = None  # it goes on without us
+            await self._end()
+            raise
         self._has_process = True
 
 

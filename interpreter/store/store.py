@@ -122,8 +122,8 @@ class Store:
         self._journal.add(execution, request)
 
     def write_down_ending(self, ending: Ending) -> None:
-        """Notes what was measured of an execution that is about to be answered. `ending_of` has it if
-        the process is killed before it is saved; that save is told to `settle`, too."""
+        """Notes what was measured of an execution that is about to be answered. `take_ending` has it
+        if the process is killed before it is saved; that save is told to `settle`, too."""
         self._journal.add_ending(ending)
 
     def settle(self, saved: asyncio.Future[None]) -> None:
@@ -135,9 +135,13 @@ class Store:
         """The new executions that an earlier process wrote down, saved or not, oldest first."""
         return [e for e in self._journal.entries if e.execution.session_id == session_id]
 
-    def ending_of(self, execution_id: str) -> Ending | None:
-        """What an earlier process wrote down of an execution that it answered."""
-        return self._journal.endings.get(execution_id)
+    @property
+    def has_endings(self) -> bool:
+        return bool(self._journal.endings)
+
+    def take_ending(self, execution_id: str) -> Ending | None:
+        """What an earlier process wrote down of an execution that it answered, once."""
+        return self._journal.endings.pop(execution_id, None)
 
     def append_events(
         self,

@@ -8,6 +8,7 @@ import httpx
 import msgspec
 
 from tests.conftest import Gateway
+from tests.e2e.test_restart_of_the_gateway import wait_for
 
 MEGABYTE = 1024 * 1024
 LINES = 100_000
@@ -64,6 +65,32 @@ def test_a_waiting_client_gets_the_head_and_the_tail(run: Any) -> None:
     assert len(result["text"]) < 12_000
     assert result["truncated"]["total_bytes"] == 20_000 * 100
     assert result["truncated"]["kept_bytes"] <= 10_000
+
+
+def test_late_output_is_cut_where_the_cell_asked_for_it(
+    run: Any, http: httpx.Client, session: str
+) -> None:
+    code = (
+        "import threading\ngo = threading.Event()\n"
+        "def late():\n    go.wait()\n    for i in range(2000): print(f'{i:>8}', 'x' * 90)\n    print('last')\n"
+        "threading.Thread(target=late).start()\nprint('early')"
+    )
+    cell = run(code, max_output_bytes=10_000)
+    assert (cell["text"], cell["truncated"]) == ("early\n", None)
+    for _ in range(10):
+        run("pass")  # what is known of it is in the store alone
+    run("go.set()")
+
+    def ended() -> Any:
+        found = http.get(f"/v1/sessions/{session}/executions/{cell['id']}").json()
+        return found if found["text"].endswith("last\n") else None
+
+    found = wait_for(ended)
+    assert found["text"].startswith("early\n")
+    assert "bytes of output cut here" in found["text"]
+    assert len(found["text"]) < 12_000
+    assert found["truncated"]["total_bytes"] == 2000 * 100 + len("early\nlast\n")
+    assert found["truncated"]["kept_bytes"] <= 10_000
 
 
 def test_an_output_of_a_gigabyte_leaves_the_gateway_small(http: httpx.Client, gateway: Gateway) -> None:

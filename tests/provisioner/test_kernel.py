@@ -130,7 +130,7 @@ print(json.dumps(asyncio.run(manager.provisioner.get_provisioner_info())))
 
 @only("embedded")
 def test_an_application_that_ends_without_a_word_leaves_a_session_that_another_goes_on_with(
-    kernel_name: str, http: httpx.Client
+    kernel_name: str, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = [sys.executable, "-c", ABANDONED, kernel_name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
@@ -144,6 +144,11 @@ def test_an_application_that_ends_without_a_word_leaves_a_session_that_another_g
         provisioner = factory.create_provisioner_instance(
             info["kernel_id"], manager.kernel_spec, parent=manager
         )
+        with monkeypatch.context() as patched:
+            patched.setenv("INTERPRETER_URL", "http://127.0.0.1:1")
+            with pytest.raises(Exception, match="There is no way"):
+                await provisioner.load_provisioner_info(info)
+        # The sockets are free again, and the session is there.
         await provisioner.load_provisioner_info(info)
         assert provisioner.has_process
         assert await provisioner.poll() is None

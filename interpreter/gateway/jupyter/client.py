@@ -17,7 +17,7 @@ import structlog
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from interpreter.errors import ForbiddenHost, InterpreterError
+from interpreter.errors import ExecutionNotFound, ForbiddenHost, InterpreterError
 from interpreter.gateway.auth import is_own_origin
 from interpreter.gateway.handler import JSON
 from interpreter.gateway.jupyter import framing
@@ -25,6 +25,7 @@ from interpreter.gateway.jupyter.answers import error_answer
 from interpreter.gateway.jupyter.framing import BadFrame, Outgoing
 from interpreter.gateway.jupyter.replay import messages_of
 from interpreter.kernel.messages import KernelMessage
+from interpreter.orchestrator.kernel_listener import PREFIX
 from interpreter.orchestrator.live_sandbox import DEFAULT
 from interpreter.store import EventRow
 
@@ -60,6 +61,8 @@ class Client(WebSocketHandler):
         self._again: list[str] = []
         """Cells that it is to be told once more from their beginning."""
         self._following: asyncio.Task[None] | None = None
+        self._looked_up = ("", False)
+        """The last execution that was, and whether it is of this kernel: events come in a row."""
         self._joined = False
         self._next_ping: asyncio.TimerHandle | None = None
 
@@ -181,8 +184,11 @@ class Client(WebSocketHandler):
             self.follow([], self.seen)
 
     async def _follow_or_hang_up(self, whole: list[str], after: int) -> None:
+        """One that cannot be told what it missed is not left without a word: it may come back."""
         try:
             await self._follow(whole, after)
+            if self.behind:
+                self.close(1001, "the kernel is gone")
         except Exception:
             log.exception("a Jupyter client could not be told what it missed")
             self.close(1011, "what was missed could not be read")
@@ -190,21 +196,20 @@ class Client(WebSocketHandler):
     async def _follow(self, whole: list[str], after: int) -> None:
         executions = self.jupyter.gateway.orchestrator.executions
         session = self.door.session
-        with contextlib.suppress(InterpreterError, WebSocketClosedError):
-            for id in whole:
-                if id not in self._again:
-                    await self._replay_cell(id, after)
-            everything = executions.events(session.id, after)
-            async with contextlib.aclosing(everything):  # type: ignore[type-var]
+        for id in whole:
+            if id not in self._again:
+                await self._replay_cell(id, after)
+        everything = executions.events(session.id, after)
+        async with contextlib.aclosing(everything):  # type: ignore[type-var]
+            await self._replay_again()
+            if self._is_up_to_date():
+                return
+            async for rows in everything:
+                await self._replay([row for row in rows if row.execution_id not in self._again])
+                self.seen = rows[-1].seq
                 await self._replay_again()
                 if self._is_up_to_date():
                     return
-                async for rows in everything:
-                    await self._replay([row for row in rows if row.execution_id not in self._again])
-                    self.seen = rows[-1].seq
-                    await self._replay_again()
-                    if self._is_up_to_date():
-                        return
 
     async def _replay_again(self) -> None:
         while self._again:
@@ -247,11 +252,19 @@ class Client(WebSocketHandler):
                         self.door.told_of_end(row.execution_id)
 
     async def _is_of_this_kernel(self, execution_id: str) -> bool:
-        cell = self.door.session.history.get(execution_id)
-        if cell is None and len(self.door.session.record.contexts) > 1:
+        """Whether it is a cell of the default context: not a command, and none that never was."""
+        if not execution_id.startswith(PREFIX):
+            return False
+        if (cell := self.door.session.history.get(execution_id)) is not None:
+            return cell.context == DEFAULT
+        if execution_id != self._looked_up[0]:
             executions = self.jupyter.gateway.orchestrator.executions
-            return (await executions.read(self.door.session.id, execution_id)).context == DEFAULT
-        return cell is None or cell.context == DEFAULT
+            try:
+                execution = await executions.read(self.door.session.id, execution_id)
+                self._looked_up = (execution_id, execution.context == DEFAULT)
+            except ExecutionNotFound:
+                self._looked_up = (execution_id, False)
+        return self._looked_up[1]
 
     def _needs(self, message: KernelMessage, row: EventRow) -> bool:
         """Whether it has not been told already, and is to be told at all."""

@@ -113,6 +113,10 @@ class Door:
     def join(self, client: Client) -> None:
         """A client is connected: it hears everything from now on, and what it may have missed."""
         self.session.touch()
+        for former in [c for c in self.clients if c.session_id == client.session_id]:
+            # It is back before its old connection is known to be dead.
+            self.leave(former)
+            former.close(1001, "the client has another connection")
         mine = [id for id, asked in self._cells.items() if asked.session_id == client.session_id]
         for id in mine:
             self._cells[id].client = client
@@ -140,6 +144,8 @@ class Door:
             client.seen = now
 
     def leave(self, client: Client) -> None:
+        if client not in self.clients:
+            return
         self.clients.remove(client)
         # One that read slowly has not seen all, and one that was live may not have either.
         self._remember(self._left, client.session_id, client.seen)

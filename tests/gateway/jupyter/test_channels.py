@@ -153,6 +153,23 @@ async def test_twenty_lines_with_a_reload_in_between_are_twenty_lines(
     after.close()
 
 
+async def test_who_is_back_before_its_old_connection_is_known_to_be_dead_misses_nothing(
+    gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any]
+) -> None:
+    asleep = await Wire.open(gateway, kernel["id"])
+    msg_id = asleep.execute(SLOW)
+    await asleep.until(lambda m: m["type"] == "stream" and "line 7" in asleep.text(msg_id))
+    after = await Wire.open(gateway, kernel["id"], session_id=asleep.session_id)
+    await asleep.closed()
+    await api.put(f"/v1/sessions/{kernel['session']}/files/go", content=b"")
+    assert (await after.reply(msg_id))["content"]["status"] == "ok"
+    assert asleep.text(msg_id) + after.text(msg_id) == LINES
+    assert not asleep.of(msg_id, "execute_reply")
+    (there,) = [k for k in (await api.get("/api/kernels")).json() if k["id"] == kernel["id"]]
+    assert there["connections"] == 1
+    after.close()
+
+
 @pytest.mark.parametrize("same", [True, False], ids=["same-session", "reload"])
 async def test_twenty_lines_are_twenty_lines_with_a_second_client_attached(
     gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any], same: bool
@@ -173,6 +190,28 @@ async def test_twenty_lines_are_twenty_lines_with_a_second_client_attached(
     assert (await after.reply(msg_id))["content"]["status"] == "ok"
     assert (seen if same else "") + after.text(msg_id) == LINES
     other.close()
+    after.close()
+
+
+async def test_who_comes_back_is_told_of_the_cells_of_its_kernel_only(
+    gateway: Gateway, api: httpx.AsyncClient, own_kernel: dict[str, Any]
+) -> None:
+    path = f"/v1/sessions/{own_kernel['session']}"
+    before = await Wire.open(gateway, own_kernel["id"])
+    await before.reply(before.execute("'before'"))
+    before.close()
+    await before.closed()
+    assert (await api.post(f"{path}/commands", json={"command": "echo no cell"})).json()["id"]
+    assert (await api.post(f"{path}/contexts", json={"name": "other"})).is_success
+    for i in range(6):  # more than are kept in memory
+        elsewhere = {"code": f"print('elsewhere', {i})", "context": "other"}
+        assert (await api.post(f"{path}/executions", json=elsewhere)).json()["status"] == "ok"
+    assert (await api.delete(f"{path}/contexts/other")).is_success
+    here = (await api.post(f"{path}/executions", json={"code": "print('here')"})).json()["id"]
+    after = await Wire.open(gateway, own_kernel["id"], session_id=before.session_id)
+    await after.until(lambda m: m["parent"] == here and m["content"].get("execution_state") == "idle")
+    assert after.text() == "here\n"
+    assert {m["parent"] for m in after.seen if m["type"] == "execute_input"} == {here}
     after.close()
 
 
@@ -292,3 +331,17 @@ async def test_a_client_that_does_not_read_costs_little_memory_and_misses_nothin
             break
     assert count == 300 * 1024 * 1024
     lazy.close()
+
+
+async def test_a_client_that_cannot_be_told_what_it_missed_is_hung_up_on(
+    gateway: Gateway, api: httpx.AsyncClient, own_kernel: dict[str, Any]
+) -> None:
+    lazy = await Wire.open(gateway, own_kernel["id"])
+    await lazy.reply(lazy.ask("kernel_info_request", {}))
+    path = f"/v1/sessions/{own_kernel['session']}"
+    code = {"code": "for i in range(64): print('x' * (1024 * 1024 - 1))", "timeout": 300}
+    assert (await api.post(f"{path}/executions", json=code)).json()["status"] == "ok"
+    assert (await api.delete(path)).is_success
+    await lazy.closed()
+    assert len(lazy.text()) < 64 * 1024 * 1024
+    assert lazy.socket.close_code in (1001, 1011)

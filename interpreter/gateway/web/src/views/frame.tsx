@@ -3,7 +3,7 @@
 // The frame is told what to show, and tells how high it is; nothing else that it says is heard. Frames
 // exist while they are near the screen, and only so many of them.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { bytes } from "../format";
 import { isDark } from "../theme";
 
@@ -105,7 +105,8 @@ function Inner({ mime, value, title, height, onHeight, onFlood }: InnerProps) {
   // The frame knows its colours from the start, and is not loaded again when they change.
   const [address] = useState(`/frame#${isDark.peek() ? "dark" : "light"}`);
 
-  useEffect(() => {
+  // Before anything is painted: a frame that the browser has in its cache is there at once.
+  useLayoutEffect(() => {
     let heard = 0;
     let since = performance.now();
     const hear = (event: MessageEvent): void => {

@@ -1,0 +1,127 @@
+"""What one gateway left, another takes up, whatever goes wrong meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from interpreter.errors import SandboxFailed, StoreUnavailable
+from interpreter.models import (
+    Execution,
+    ExecutionCreate,
+    ExecutionStatus,
+    ExecutionUsage,
+    FileChange,
+    SessionCreate,
+    SessionState,
+    to_json,
+)
+from interpreter.orchestrator.session import LiveSession
+from interpreter.runtimes.base import Meter, Sandbox
+from interpreter.store import Ending
+from interpreter.store.journal import Journal
+from tests.conftest import only
+from tests.orchestrator.conftest import Gateways
+
+pytestmark = only("embedded")
+ID = "e-0123456789abcdef"
+SLOW = ExecutionCreate(code="import time; time.sleep(0.5); print('done')")
+
+
+async def left_paused(gateways: Gateways) -> LiveSession:
+    """A session that was paused in the middle of a cell, at the next gateway."""
+    session = await gateways.orchestrator.create(SessionCreate())
+    await session.submit(ID, SLOW)
+    await session.pause("a test")
+    await gateways.end()
+    await gateways.start()
+    session = gateways.orchestrator.get(session.id)
+    assert session.state is SessionState.paused
+    return session
+
+
+async def result(gateways: Gateways, session: LiveSession, id: str = ID) -> Execution:
+    """A cell that was left unfinished, when it has ended."""
+    async for rows in session.events.follow(0, execution_id=id):
+        if any(row.type == "done" for row in rows):
+            break
+    execution = await gateways.store.execution(session.id, id)
+    assert execution is not None
+    return execution
+
+
+async def test_a_paused_session_that_is_not_reached_stays_paused_and_can_be_tried_again(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await left_paused(gateways)
+    connect = gateways.runtime.connect
+
+    async def cut(sandbox: Sandbox, protocol: Callable[[], asyncio.BaseProtocol]) -> asyncio.Transport:
+        transport = await connect(sandbox, protocol)
+        transport.abort()
+        return transport
+
+    with monkeypatch.context() as patched:
+        patched.setattr(gateways.runtime, "connect", cut)
+        with pytest.raises(SandboxFailed, match="does not answer"):
+            await session.wake()
+    assert session.state is SessionState.paused
+
+    async def unreadable(session_id: str) -> list[Execution]:
+        raise StoreUnavailable("a test")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(gateways.store, "unfinished", unreadable)
+        with pytest.raises(StoreUnavailable):
+            await session.wake()
+    assert session.state is SessionState.paused
+    cell = await session.submit("e-fedcba9876543210", ExecutionCreate(code="6 * 7"))
+    await cell.done
+    assert cell.model().text == "42"
+    assert (await result(gateways, session)).text == "done\n"
+
+
+async def test_a_paused_session_that_is_taken_up_in_part_is_stopped_and_its_cells_end(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await left_paused(gateways)
+
+    async def unmeasured(sandbox: Sandbox) -> Meter | None:
+        raise SandboxFailed("a test")
+
+    monkeypatch.setattr(gateways.runtime, "meter", unmeasured)
+    with pytest.raises(SandboxFailed, match="a test"):
+        await session.wake()
+    assert (session.state, session.live) == (SessionState.stopped, None)
+    assert (await result(gateways, session)).status is ExecutionStatus.lost
+
+
+async def test_a_gateway_that_leaves_a_session_alone_keeps_what_was_written_down_of_it(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await gateways.orchestrator.create(SessionCreate())
+    cell = await session.submit(ID, SLOW)
+    await session.history.settled()
+    await gateways.end()
+    # As if it had been killed: one cell was answered, another was sent, and neither is in the store.
+    file = FileChange(path="made", change="created", size=1)
+    measured = Ending(ID, cell.started_at, 1234.5, ExecutionUsage(cpu_seconds=0.25), [file], 3)
+    other = replace(cell.model(), id="e-fedcba9876543210", code="6 * 7")
+    journal = Journal(gateways.config.data_path / "interpreter.journal")
+    journal.add_ending(measured)
+    journal.add(to_json(other), b"{}")
+    journal.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(gateways.runtime, "name", "another")
+        await gateways.start()
+        assert gateways.orchestrator.get(session.id).elsewhere is not None
+        await gateways.end()
+    await gateways.start()
+    session = gateways.orchestrator.get(session.id)
+    found = await result(gateways, session)
+    assert (found.text, found.duration_ms, found.usage) == ("done\n", 1234.5, measured.usage)
+    assert (found.files, found.files_left_out) == ([file], 3)
+    assert (await result(gateways, session, other.id)).text == "42"
