@@ -14,9 +14,10 @@ serve: $(VENV)/.installed $(VENV)/.page-built
 	@exec $(BIN)/interpreter serve
 
 # Real kernels, engines and browsers on a machine that has other things to do: a test that fails is named,
-# and run once more by itself. Only what fails again is taken for broken.
+# and run once more by itself. Only what fails again is taken for broken. What needs a Docker engine runs
+# beside what does not (tests/conftest.py).
 test: check
-	$(BIN)/python -m pytest || $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none -x
+	$(BIN)/python -m pytest -n 2 --dist loadgroup || $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none -x
 
 check: $(VENV)/.test-installed
 	$(BIN)/ruff check

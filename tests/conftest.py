@@ -144,8 +144,20 @@ def place(request: pytest.FixtureRequest) -> dict[str, str]:
     return PLACES[request.param]
 
 
+WITH_ENGINE = {"benchmarks", "chaos", "engines", "kernel_images"}
+"""Folders whose tests find an engine by themselves."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the second link only what goes through it: the rest is the same by either, and takes long."""
+    """Of the second link only what goes through it: the rest is the same by either, and takes long.
+
+    What needs the engine is one group and the rest another, so that both can run at the same time: there
+    is one engine, and its data can be used by one process only."""
+    for item in items:
+        called = getattr(item, "callspec", None)
+        elsewhere = called is not None and called.params.get("place", "embedded") != "embedded"
+        needs = elsewhere or "engine" in item.fixturenames or item.path.parent.name in WITH_ENGINE
+        item.add_marker(pytest.mark.xdist_group("engine" if needs else "here"))
 
     def goes_through(item: pytest.Item) -> bool:
         called = getattr(item, "callspec", None)

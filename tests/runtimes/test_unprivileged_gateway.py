@@ -39,7 +39,7 @@ def readable_to_all(paths: list[Path]) -> list[str]:
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A folder of that user's; not in pytest's own, which is closed to others."""
-    with tempfile.TemporaryDirectory(prefix="interpreter-", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="interpreter-tests-", dir="/tmp") as folder:
         os.chown(folder, NOBODY, NOBODY)
         yield Path(folder)
 
