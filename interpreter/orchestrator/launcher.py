@@ -192,9 +192,9 @@ class Launcher:
             try:
                 await live.launch(hurry=hurry)
             except BaseException as e:
+                why = live.gone or str(e) or "it took too long"
                 await asyncio.shield(live.stop())
                 if isinstance(e, TimeoutError | ConnectionError):
-                    why = live.gone or str(e) or "it took too long"
                     raise SandboxFailed(f"The sandbox did not start: {why}.") from e
                 raise
         except BaseException:

@@ -17,6 +17,7 @@ from interpreter.config import Config
 from interpreter.errors import (
     InterpreterError,
     LimitFixed,
+    SandboxFailed,
     SessionNotFound,
     ShuttingDown,
     TooManySessions,
@@ -237,26 +238,34 @@ class Orchestrator:
         try:
             reservation = await self._admission.admit(record.limits, on_wait)
             live, cold = await self._launcher.provide(record.environment, record.limits, use=use)
-            await self._see_inputs(live, record)
+            await self._fit_out(live, record)
         except BaseException:
             _let_go(reservation, use)
             raise
         # Its sandbox's name, for whoever looks for one from outside.
         session = self._add(replace(record, id=live.id), cells=cells)
         self._reservations[session.id] = reservation
-        await session.begin(live, cold_because=cold, cause="created")
+        try:
+            await session.begin(live, cold_because=cold, cause="created")
+        except BaseException:
+            await asyncio.shield(self.delete(session.id))  # nobody was told of it
+            raise
         return session
 
     def _create_later(self, session: LiveSession) -> asyncio.Task[InterpreterError | None]:
         """The task that gets a session its sandbox, or returns why there is none."""
 
         async def create() -> InterpreterError | None:
+            again = session.record.workspace_id is not None
             try:
                 await self._give_sandbox(session)
-            except InterpreterError as e:
+            except Exception as e:
+                problem = e if isinstance(e, InterpreterError) else SandboxFailed(str(e))
+                if problem is not e:
+                    log.exception("a session could not be created", session=session.id)
                 if session.state is SessionState.creating:
-                    session.not_created(e.message)
-                return e
+                    session.not_created(problem.message, again=again)
+                return problem
             finally:
                 self._creations.pop(session.id, None)
             return None
@@ -291,7 +300,7 @@ class Orchestrator:
             else:
                 live, cold = await self._launcher.provide(record.environment, record.limits, id, use)
             session.record = replace(session.record, starts=starts)
-            await self._see_inputs(live, record)
+            await self._fit_out(live, record)
         except BaseException:
             _let_go(reservation, use)
             raise
@@ -312,15 +321,19 @@ class Orchestrator:
             use.session_id = session.id
         return use
 
-    async def _see_inputs(self, live: LiveSandbox, record: SessionRecord) -> None:
-        """Has a sandbox see what its session is to see. If it cannot, the sandbox is not wanted."""
-        if not record.inputs:
-            return
+    async def _fit_out(self, live: LiveSandbox, record: SessionRecord) -> None:
+        """Has a sandbox see what its session is to see, and its kernel know the session's variables:
+        before it is written down. If it cannot, it is not wanted."""
         try:
-            await live.see(record.inputs)
-        except BaseException:
+            if record.inputs:
+                await live.see(record.inputs)
+            await live.outfit(record.env)
+        except BaseException as e:
+            why = live.gone or str(e)
             ending = self._launcher.discard if record.workspace_id is None else LiveSandbox.stop
             await asyncio.shield(ending(live))
+            if isinstance(e, ConnectionError):
+                raise SandboxFailed(f"The sandbox did not start: {why}.") from e
             raise
 
     def _add(
@@ -499,8 +512,12 @@ class Orchestrator:
         session = self.get(session_id)
         session.check_here()
         self._sessions.pop(session_id, None)
-        await self._cancel_creation(session)
-        had_sandbox = await session.stop("it was deleted")
+        try:
+            await self._cancel_creation(session)
+            had_sandbox = await session.stop("it was deleted")
+        except BaseException:
+            self._sessions[session_id] = session  # to be deleted once more
+            raise
         async with session.attaching:
             pass  # what is being attached is attached first
         self._reaper.forget(session)

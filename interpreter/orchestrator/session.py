@@ -181,11 +181,30 @@ class LiveSession:
     async def begin(
         self, live: LiveSandbox, *, cold_because: str | None, cause: str, reason: str | None = None
     ) -> None:
-        """Takes a new sandbox for its own; returns when that is stored."""
+        """Takes a new sandbox for its own; returns when that is stored. If it cannot, the sandbox is
+        ended, and the session is as one that got none."""
+        again = self.record.workspace_id is not None
+        try:
+            await self._begin(live, cold_because=cold_because, cause=cause, reason=reason)
+        except Exception as e:
+            problem = e if isinstance(e, InterpreterError) else SandboxFailed(live.gone or str(e))
+            if self.live is live:  # else its end is seen to already
+                self.not_created(problem.message, again=again)
+                try:
+                    await live.stop()
+                except InterpreterError as left:
+                    log.error("a sandbox could not be ended", sandbox=live.id, reason=left.message)
+            raise problem from e
+
+    async def _begin(
+        self, live: LiveSandbox, *, cold_because: str | None, cause: str, reason: str | None
+    ) -> None:
+        self.take(live)
+        self._check_has(live)
         kernel, live.first_kernel = live.first_kernel, None
+        assert kernel is not None, "it has one since it was launched"
         context = self._make_context(DEFAULT)
-        if kernel is not None:
-            kernel.owner = context.listener  # before anything else can come from it
+        kernel.owner = context.listener  # before anything else can come from it
         self.events.flush()
         saved = self.update(
             warm=cold_because is None,
@@ -205,10 +224,10 @@ class LiveSession:
         if self.replay is not None:
             self.replay.write_down()
             await self.replay.load()
-        self._take(live)  # its lifetime counts from now on
         self.events.connect(live.link.wire.received, live.link.handled)
         live.link.on_passed = self.events.passed
         await context.begin(live, kernel)
+        self._check_has(live)
         self.commands.enter(live)
         self.terminals.enter(live)
         self._change(SessionState.ready, cause)
@@ -228,7 +247,7 @@ class LiveSession:
             await self.replay.load()
             self.replay.recognize(left)
         await live.connect(received)
-        self._take(live)
+        self.take(live)
         self.events.flush()
         self.events.connect(received, live.link.handled)
         live.link.on_passed = self.events.passed
@@ -260,13 +279,14 @@ class LiveSession:
 
     def keep_paused(self, live: LiveSandbox) -> None:
         """An earlier gateway left it paused: it is connected to when it is resumed."""
-        self._take(live)
+        self.take(live)
         if self.state is not SessionState.paused:
             self._change(SessionState.paused, "it was paused when the gateway started again")
         self.created.set()
         self.on_sandbox(self)
 
-    def _take(self, live: LiveSandbox) -> None:
+    def take(self, live: LiveSandbox) -> None:
+        """A sandbox is its own from now on, though it may not be connected to yet."""
         self.live = live
         live.on_end = self._on_sandbox_end
 
@@ -608,12 +628,12 @@ class LiveSession:
         self.record = replace(self.record, state=SessionState.ready.value, reason=self.elsewhere)
         self.created.set()
 
-    def not_created(self, reason: str) -> None:
+    def not_created(self, reason: str, *, again: bool) -> None:
         """It got no sandbox. One that had a sandbox before is as it was without it."""
-        if self.record.workspace_id is None:
-            self._fail(reason)
-        else:
+        if again:
             self._end(SessionState.stopped, f"it could not be started: {reason}")
+        else:
+            self._fail(reason)
 
     def _fail(self, reason: str) -> None:
         log.warning("session failed", session=self.id, reason=reason)
