@@ -29,6 +29,10 @@ DEFAULT = "default"
 """The context that every session has."""
 
 
+class Silent(SandboxFailed):
+    """A sandbox was connected to, and said nothing."""
+
+
 class LiveSandbox:
     """What a session, or a pool, has of a sandbox that runs."""
 
@@ -162,9 +166,11 @@ class LiveSandbox:
             # Nothing was taken up by it, and the next try makes another.
             self._link = None
             link.close()
-            if isinstance(e, ConnectionError | TimeoutError):
-                why = str(e) or f"it said nothing for {START_SECONDS:g} s"
-                raise SandboxFailed(f"The sandbox does not answer: {why}.") from e
+            if isinstance(e, TimeoutError):
+                why = f"it said nothing for {START_SECONDS:g} s"
+                raise Silent(f"The sandbox does not answer: {why}.") from e
+            if isinstance(e, ConnectionError):
+                raise SandboxFailed(f"The sandbox does not answer: {e}.") from e
             raise
         self._tasks.spawn(keep_connected(link, connect, self.id))
         for info in wire.streams.values():

@@ -501,9 +501,11 @@ class Orchestrator:
         return session
 
     async def _cancel_creation(self, session: LiveSession) -> None:
-        if creation := self._creations.get(session.id):
-            creation.cancel()
-            await asyncio.wait({creation})
+        """Nor is a sandbox looked for that an earlier gateway left."""
+        for work in (self._creations.get(session.id), self._maintenance.searches.get(session.id)):
+            if work is not None:
+                work.cancel()
+                await asyncio.wait({work})
         if use := self._uses.pop(session.id, None):
             use.release()  # it was cancelled before it began
 
