@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,7 +36,7 @@ from interpreter.models import (
     Usage,
 )
 from interpreter.orchestrator import notebook, policy, states
-from interpreter.orchestrator.admission import Admission, Reservation, Waiter
+from interpreter.orchestrator.admission import Admission, OnWait, Reservation, Waiter
 from interpreter.orchestrator.executions import Executions
 from interpreter.orchestrator.files import Files
 from interpreter.orchestrator.inputs import SessionInputs
@@ -85,7 +85,7 @@ class Orchestrator:
             config.data_path / "inputs", self.datasets, runtime.no_inputs_because
         )
         self._launcher = Launcher(config, runtime, self.workspaces, self._folders)
-        self._admission = Admission(config, runtime.capacity)
+        self._admission = Admission(config, config.max_sessions, runtime.capacity)
         self._reaper = Reaper()
         self._maintenance = Maintenance(
             self._sessions,
@@ -169,9 +169,7 @@ class Orchestrator:
 
     # -- making sessions
 
-    async def create(
-        self, request: SessionCreate, on_wait: Callable[[Waiter], None] = lambda waiter: None
-    ) -> LiveSession:
+    async def create(self, request: SessionCreate, on_wait: OnWait = lambda waiter: None) -> LiveSession:
         """A session; without `wait` one that is still being created.
 
         `on_wait` is told when whoever waits for it has to queue; it is cancelled if they give up."""
@@ -232,12 +230,15 @@ class Orchestrator:
         record: SessionRecord,
         cells: list[GivenCell] | None,
         use: Use | None,
-        on_wait: Callable[[Waiter], None],
+        on_wait: OnWait,
     ) -> LiveSession:
         reservation: Reservation | None = None
         try:
+            self._launcher.asked(record.environment)
             reservation = await self._admission.admit(record.limits, on_wait)
-            live, cold = await self._launcher.provide(record.environment, record.limits, use=use)
+            live, cold = await self._launcher.provide(
+                record.environment, record.limits, on_wait, use=use
+            )
             await self._fit_out(live, record)
         except BaseException:
             _let_go(reservation, use)
@@ -284,26 +285,29 @@ class Orchestrator:
 
         use, reservation = self._use_for(session), None
         record = session.record
+        again = record.workspace_id is not None
         try:
-            try:
-                reservation = await self._admission.admit(record.limits, on_wait)
-            finally:
-                session.queue_position = lambda: None
-            again = record.workspace_id is not None
+            if not again:
+                self._launcher.asked(record.environment)
+            reservation = await self._admission.admit(record.limits, on_wait)
             starts = record.starts + 1 if again else record.starts
             id = f"{record.id}-{starts}" if again else record.id
             if again and use is None:
                 live = await self._launcher.launch(
-                    id, record.environment, record.limits, record.workspace_id
+                    id, record.environment, record.limits, on_wait, record.workspace_id
                 )
                 cold: str | None = "it has a workspace already"
             else:
-                live, cold = await self._launcher.provide(record.environment, record.limits, id, use)
+                live, cold = await self._launcher.provide(
+                    record.environment, record.limits, on_wait, id, use
+                )
             session.record = replace(session.record, starts=starts)
             await self._fit_out(live, record)
         except BaseException:
             _let_go(reservation, use)
             raise
+        finally:
+            session.queue_position = lambda: None
         self._reservations[session.id] = reservation
         reason = STARTED_AGAIN if again else None
         await session.begin(live, cold_because=cold, cause=reason or "created", reason=reason)
@@ -410,8 +414,8 @@ class Orchestrator:
         return GatewayStatus(
             sessions=dict(Counter(session.state.value for session in self._sessions.values())),
             max_sessions=self._config.max_sessions,
-            queued=self._admission.queued,
-            creating=self._launcher.launching,
+            queued=self._admission.queued + self._launcher.queued,
+            creating=self._launcher.launching - self._launcher.queued,
             memory_reserved_mb=self._admission.memory_mb,
             memory_limit_mb=self._admission.memory_limit_mb,
             cpus_reserved=round(self._admission.cpus, 3),
