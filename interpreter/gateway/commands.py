@@ -68,10 +68,8 @@ async def _read(call: ApiHandler) -> Execution:
 async def read_command(call: ApiHandler) -> Any:
     wait = call.query(Wait).wait
     execution = await _read(call)
-    cell = call.orchestrator.executions.cell(execution.session_id, execution.id)
-    if wait and cell is not None:
-        await asyncio.shield(cell.done)
-        execution = await _read(call)
+    if wait:
+        execution = await call.orchestrator.executions.ended(execution.session_id, execution.id)
     return Command.of(execution)
 
 
@@ -133,7 +131,7 @@ OPERATIONS = [
         read_command,
         query=Wait,
         answers={200: Command},
-        errors=MISSING,
+        errors=(*MISSING, WrongState, SandboxFailed),
     ),
     Operation(
         "DELETE",

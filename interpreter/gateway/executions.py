@@ -50,7 +50,7 @@ class Page(Struct, forbid_unknown_fields=True):
 
 
 class Wait(Struct, forbid_unknown_fields=True):
-    """Whether to answer only when the execution has ended."""
+    """Whether to answer only when the execution has ended; a session that is paused is resumed then."""
 
     wait: bool = False
 
@@ -96,11 +96,11 @@ async def list_executions(call: ApiHandler) -> Any:
 async def read_execution(call: ApiHandler) -> Any:
     wait = call.query(Wait).wait
     session_id, execution_id = call.path["session_id"], call.path["execution_id"]
-    execution = await call.orchestrator.executions.read(session_id, execution_id)
-    cell = call.orchestrator.executions.cell(session_id, execution_id)
-    if not wait or cell is None or execution.status.final:
-        return execution  # as it is now: displays change also after the end
-    return await asyncio.shield(cell.done)
+    executions = call.orchestrator.executions
+    if not wait:
+        return await executions.read(session_id, execution_id)
+    # Who may only look on changes nothing.
+    return await executions.ended(session_id, execution_id, wake=not call.embedded)
 
 
 async def update_execution(call: ApiHandler) -> Any:
@@ -204,7 +204,7 @@ OPERATIONS = [
         embeddable=True,
         query=Wait,
         answers={200: Execution},
-        errors=MISSING,
+        errors=(*MISSING, WrongState, SandboxFailed),
     ),
     Operation(
         "PATCH",

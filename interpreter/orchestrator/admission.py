@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -54,10 +55,22 @@ class Waiter:
         self.admitted.cancel()
 
 
-class Admission:
-    """The room there is for sessions."""
+OnWait = Callable[[Waiter], None]
+"""Is told when somebody has to wait."""
+NO_LIMIT = Capacity(memory_mb=sys.maxsize, cpus=sys.maxsize)
 
-    def __init__(self, config: Config, capacity: Capacity) -> None:
+
+class Admission:
+    """The room there is for sessions; or, with no limit but their number, for those being started."""
+
+    def __init__(
+        self,
+        config: Config,
+        most: int,
+        capacity: Capacity = NO_LIMIT,
+        why: str = "sessions run",
+    ) -> None:
+        self._most, self._why = most, why
         self.memory_limit_mb = int(capacity.memory_mb * config.memory_overcommit)
         self.cpus_limit = capacity.cpus * config.cpu_overcommit
         self._config = config
@@ -85,7 +98,7 @@ class Admission:
         self._held.add(reservation)
         return reservation
 
-    async def admit(self, limits: Limits, on_wait: Callable[[Waiter], None]) -> Reservation:
+    async def admit(self, limits: Limits, on_wait: OnWait) -> Reservation:
         """Waits for room. Raises LimitTooHigh for what can never be, TooManySessions after a while.
 
         `on_wait` is told when there is none yet.
@@ -119,14 +132,14 @@ class Admission:
 
     def _fits(self, limits: Limits) -> bool:
         return (
-            len(self._held) < self._config.max_sessions
+            len(self._held) < self._most
             and self.memory_mb + limits.memory_mb <= self.memory_limit_mb
             and self.cpus + limits.cpus <= self.cpus_limit
         )
 
     def _why_not(self, limits: Limits) -> str:
-        if len(self._held) >= self._config.max_sessions:
-            return f"{self._config.max_sessions} sessions run, and no more may"
+        if len(self._held) >= self._most:
+            return f"{self._most} {self._why}, and no more may"
         if self.memory_mb + limits.memory_mb > self.memory_limit_mb:
             return f"{self.memory_mb:,} of {self.memory_limit_mb:,} MB are reserved"
         return f"{self.cpus:g} of {self.cpus_limit:g} CPUs are reserved"

@@ -71,6 +71,8 @@ class Cells:
         """Whether it is still being found out how far the cells of an earlier gateway are."""
         self.holds_queue = False
         """Whether cells that wait are left for the next gateway."""
+        self._frozen = False
+        """Whether the sandbox is frozen, or about to be: no cell is started."""
         self._sending: asyncio.Task[None] | None = None
         """Sends the running cell, if that had to wait."""
         self._tasks = Tasks("cells")
@@ -149,17 +151,24 @@ class Cells:
         self._note(cell, {"answered": True})
 
     def hold(self) -> None:
-        """The sandbox is frozen, and with it the time of the running cell."""
-        cell = self.current
-        if cell is not None and cell.time_limit is not None:
+        """The sandbox is about to be frozen, and with it the time of the running cell."""
+        self._frozen = True
+        if self.current is not None:
+            self._hold_time(self.current)
+
+    def _hold_time(self, cell: Cell) -> None:
+        if cell.time_limit is not None:
             cell.time_limit.hold()
             self._note(cell, cell.hold())
 
     def go_on(self) -> None:
+        self._frozen = False
         cell = self.current
         if cell is not None and cell.time_limit is not None:
             cell.time_limit.go_on()
             self._note(cell, cell.go_on())
+        if (started := self._start_next()) is not None:
+            self._record_start(started)
 
     def _note(self, cell: Cell, facts: dict[str, Any]) -> None:
         """Has something remembered of a cell that goes on running."""
@@ -257,7 +266,9 @@ class Cells:
 
     def _start_next(self) -> Cell | None:
         """Sends the next cell to the kernel if it has none; recording it can wait until it is sent."""
-        if self.current is not None or not self._queue or self._kernel is None or self.holds_queue:
+        if self.current is not None or not self._queue or self._kernel is None:
+            return None
+        if self.holds_queue or self._frozen:
             return None
         if self._taking_up and not self._queue[0].seen:
             return None
@@ -278,6 +289,8 @@ class Cells:
 
     def _limit_time(self, cell: Cell, seconds: float) -> None:
         cell.time_limit = TimeLimit(seconds, partial(self._warn, cell), partial(self._timed_out, cell))
+        if self._frozen:  # an earlier gateway had sent it, and that is only known now
+            self._hold_time(cell)
 
     def _warn(self, cell: Cell) -> None:
         message = f"The cell ends in {WARN_SECONDS:g} s, unless its timeout is extended."

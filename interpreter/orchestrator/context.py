@@ -89,14 +89,10 @@ class Context:
     async def begin(self, live: LiveSandbox, ready: KernelConnection | None = None) -> None:
         """Takes the kernel that stands ready in a sandbox, or starts one."""
         await self._measure(live)
-        if ready is not None and not self._variables:
-            ready.owner = self.listener
-            self._kernel = ready
-        else:
-            self._kernel = await live.start_kernel(self.name, self.listener, self._variables)
-            if ready is not None:
-                self._tasks.spawn(ready.kill())
-        self.cells.attach(self._kernel)
+        if ready is None:
+            ready = await live.start_kernel(self.name, self.listener, self._variables)
+        self._kernel = ready
+        self.cells.attach(ready)
 
     async def take_up(self, live: LiveSandbox, unfinished: list[Cell]) -> None:
         """Takes over the kernel and the cells that an earlier gateway left."""

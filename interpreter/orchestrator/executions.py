@@ -85,9 +85,9 @@ class Executions:
         """One that was sent before."""
         session = self._orchestrator.get(session_id)
         known = self.cell(session_id, id) or await self.read(session_id, id)
-        if isinstance(known, Execution) and not known.status.final:
-            # An earlier gateway left it in a session that is paused.
-            await session.wake()
+        if not known.status.final:
+            # Who sends it again waits for it, also where it stands still in a session that is paused.
+            await session.come_awake()
             known = self.cell(session_id, id) or await self.read(session_id, id)
         if known.code != code:
             raise KeyReused("Another cell was sent with this Idempotency-Key.")
@@ -184,6 +184,18 @@ class Executions:
         if execution is None:
             raise ExecutionNotFound(f"Session {session_id} has no execution '{execution_id[:100]}'.")
         return await session.history.current(execution, changing)
+
+    async def ended(self, session_id: str, execution_id: str, *, wake: bool = True) -> Execution:
+        """An execution when it has ended; a session that is paused is resumed for that."""
+        execution = await self.read(session_id, execution_id)
+        if execution.status.final:
+            return execution
+        if wake:
+            await self._orchestrator.get(session_id).come_awake()
+        if (cell := self.cell(session_id, execution_id)) is None:
+            return await self.read(session_id, execution_id)
+        await asyncio.shield(cell.done)
+        return cell.model()
 
     def cell(self, session_id: str, execution_id: str) -> Cell | None:
         """An execution that is queued, running or just ended."""

@@ -13,6 +13,7 @@ from interpreter.config import Config
 from interpreter.errors import InterpreterError, SandboxFailed
 from interpreter.models import Limits
 from interpreter.orchestrator import policy
+from interpreter.orchestrator.admission import Admission, OnWait
 from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.pool import WarmPool
 from interpreter.orchestrator.uses import Use
@@ -43,7 +44,7 @@ class Launcher:
         self._runtime = runtime
         self._workspaces = workspaces
         self._inputs = inputs
-        self._slots = asyncio.Semaphore(config.max_creating)
+        self._line = Admission(config, config.max_creating, why="sandboxes are being started")
 
     def _pool(self, environment: str, config: Config) -> WarmPool:
         least, most = policy.pool_size(config, environment)
@@ -56,15 +57,30 @@ class Launcher:
             may_fill=lambda: self.launching == 0,
         )
 
+    @property
+    def queued(self) -> int:
+        """How many of those wait until fewer are started at once."""
+        return self._line.queued
+
+    def asked(self, environment: str) -> None:
+        """Somebody wants a sandbox, and may have to wait for room first."""
+        if (pool := self.pools.get(environment)) is not None:
+            pool.asked()
+
     def fill_pools(self) -> None:
         for pool in self.pools.values():
             pool.fill()
 
     async def provide(
-        self, environment: str, limits: Limits, id: str | None = None, use: Use | None = None
+        self,
+        environment: str,
+        limits: Limits,
+        on_wait: OnWait,
+        id: str | None = None,
+        use: Use | None = None,
     ) -> tuple[LiveSandbox, str | None]:
         """A sandbox that stood ready and fits, else a new one and why it is new. If it is new it has
-        this id."""
+        this id, and `on_wait` is told when others have to be started first."""
         pool = self.pools[environment]
         cold = await self._why_not_warm(environment, use)
         live = None
@@ -84,7 +100,7 @@ class Launcher:
                 await self.discard(live)
             else:
                 pool.put_back(live)
-        return await self.launch(id or new_id(), environment, limits, use=use), cold
+        return await self.launch(id or new_id(), environment, limits, on_wait, use=use), cold
 
     async def _why_not_warm(self, environment: str, use: Use | None) -> str | None:
         """Why no sandbox that stands ready can have a named workspace; None when it can."""
@@ -136,14 +152,18 @@ class Launcher:
         id: str,
         environment: str,
         limits: Limits,
+        on_wait: OnWait,
         workspace_id: str | None = None,
         use: Use | None = None,
     ) -> LiveSandbox:
         """A new sandbox for someone who waits: with a new workspace, one that there is, or a use."""
         self.launching += 1
         try:
-            async with self._slots:
+            turn = await self._line.admit(limits, on_wait)
+            try:
                 return await self._launch(id, environment, limits, workspace_id, use, hurry=True)
+            finally:
+                turn.release()
         finally:
             self.launching -= 1
             self.fill_pools()
@@ -192,9 +212,9 @@ class Launcher:
             try:
                 await live.launch(hurry=hurry)
             except BaseException as e:
+                why = live.gone or str(e) or "it took too long"
                 await asyncio.shield(live.stop())
                 if isinstance(e, TimeoutError | ConnectionError):
-                    why = live.gone or str(e) or "it took too long"
                     raise SandboxFailed(f"The sandbox did not start: {why}.") from e
                 raise
         except BaseException:

@@ -29,6 +29,10 @@ DEFAULT = "default"
 """The context that every session has."""
 
 
+class Silent(SandboxFailed):
+    """A sandbox was connected to, and said nothing."""
+
+
 class LiveSandbox:
     """What a session, or a pool, has of a sandbox that runs."""
 
@@ -115,6 +119,19 @@ class LiveSandbox:
         environment = self._config.environments[self.sandbox.environment]
         return environment.argv is None and environment.kernel is None
 
+    async def outfit(self, variables: dict[str, str]) -> None:
+        """Has its first kernel know a session's variables: another is forked if it has to be."""
+        stood_ready = self.first_kernel
+        if stood_ready is not None and not variables:
+            return
+        self.first_kernel = None
+        starting = self.start_kernel(DEFAULT, Unheard(self.link), variables)
+        if stood_ready is None:
+            self.first_kernel = await starting
+        else:
+            # Both to the end: what comes of the old one is not for the session.
+            self.first_kernel, _ = await asyncio.gather(starting, stood_ready.kill())
+
     async def move_in(self, seen: tuple[int, int], *, read_only: bool) -> str | None:
         """Has its kernel enter the workspace that was just mounted over its own, which is to be seen
         inside as this device and number; returns what is wrong with it, if anything is."""
@@ -149,9 +166,11 @@ class LiveSandbox:
             # Nothing was taken up by it, and the next try makes another.
             self._link = None
             link.close()
-            if isinstance(e, ConnectionError | TimeoutError):
-                why = str(e) or f"it said nothing for {START_SECONDS:g} s"
-                raise SandboxFailed(f"The sandbox does not answer: {why}.") from e
+            if isinstance(e, TimeoutError):
+                why = f"it said nothing for {START_SECONDS:g} s"
+                raise Silent(f"The sandbox does not answer: {why}.") from e
+            if isinstance(e, ConnectionError):
+                raise SandboxFailed(f"The sandbox does not answer: {e}.") from e
             raise
         self._tasks.spawn(keep_connected(link, connect, self.id))
         for info in wire.streams.values():

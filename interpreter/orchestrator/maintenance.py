@@ -8,15 +8,16 @@ ever touched.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 
 import structlog
 
-from interpreter.errors import InterpreterError, SandboxFailed
+from interpreter.errors import InterpreterError
 from interpreter.models import SessionState
 from interpreter.orchestrator import states
 from interpreter.orchestrator.launcher import Launcher
-from interpreter.orchestrator.live_sandbox import LiveSandbox
+from interpreter.orchestrator.live_sandbox import LiveSandbox, Silent
 from interpreter.orchestrator.named_workspaces import NamedWorkspaces
 from interpreter.orchestrator.session import LiveSession
 from interpreter.orchestrator.tasks import Tasks
@@ -29,6 +30,10 @@ log = structlog.get_logger()
 
 PATIENCE = 10.0
 """How long the start of a gateway waits for sandboxes to answer; then they are waited for later."""
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 10.0
+SILENCES = 3
+"""How often a sandbox that runs may say nothing when it is connected to, before it is given up."""
 
 
 class Maintenance:
@@ -55,11 +60,12 @@ class Maintenance:
         self._datasets = datasets
         self._reconcile_seconds = reconcile_seconds
         self._on_found = on_found
+        self.searches: dict[str, asyncio.Task[None]] = {}
+        """Session → who looks for the sandbox that an earlier gateway left of it."""
         self._tasks = Tasks("maintenance")
 
     async def begin(self) -> None:
         """Takes up what an earlier gateway left, removes what nobody knows, and goes on doing so."""
-        searches = []
         for session in self._sessions.values():
             if session.record.handle is None:
                 await self._without_sandbox(session)
@@ -74,8 +80,11 @@ class Maintenance:
                 live = self._launcher.live(sandbox_of(record), workspace, record.disk_enforced_by)
                 live.use = self._use_of(session)
                 live.covered = record.warm and live.use is not None
-                searches.append(self._tasks.spawn(self._find(session, live)))
-        await self._runtime.sweep(self._launcher.known)
+                session.take(live)
+                self.searches[session.id] = self._tasks.spawn(self._find(session, live))
+        searches = list(self.searches.values())
+        with _told("sandboxes could not be looked through"):
+            await self._runtime.sweep(self._launcher.known)
         await self._sweep_files()
         if searches:
             await asyncio.wait(searches, timeout=PATIENCE)
@@ -107,26 +116,51 @@ class Maintenance:
             await session.abandon(reason)
 
     async def _find(self, session: LiveSession, live: LiveSandbox) -> None:
-        """Takes up a session of an earlier gateway, or records that its sandbox is gone."""
+        """Takes up a session of an earlier gateway, or records that its sandbox is gone.
+
+        What cannot be told or reached now is tried again: an engine that is restarted, or a disk that
+        is full for a moment, costs nobody what is in memory.
+        """
+        pause, silences, told = FIRST_PAUSE, 0, ""
         try:
-            await session.remember()
-            found = await self._runtime.find(live.sandbox)
-            if found is None:
-                raise SandboxFailed("its sandbox was gone when the gateway started again")
-            await self._workspaces.open(live.workspace_id)
-            await self._see_inputs(session, live)
-            if found == "paused":
-                session.keep_paused(live)
-            else:
-                await session.take_up(live)
-            live.watch()
-            self._on_found(session)
-            log.info("session found again", session=session.id, state=session.state.value)
-        except (InterpreterError, ConnectionError, TimeoutError) as e:
-            reason = e.message if isinstance(e, InterpreterError) else str(e)
-            log.warning("session not found again", session=session.id, reason=reason)
-            await session.give_up(reason)
-            await live.stop()
+            while session.live is live and not session.created.is_set():
+                try:
+                    if silences == SILENCES:
+                        await self._lose(session, live, "its sandbox does not answer")
+                    else:
+                        await self._look_for(session, live)
+                    continue
+                except Exception as e:
+                    silences += isinstance(e, Silent)
+                    reason = e.message if isinstance(e, InterpreterError) else f"{type(e).__name__}: {e}"
+                if reason != told:
+                    log.warning("session not found again yet", session=session.id, reason=reason)
+                    told = reason
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        finally:
+            self.searches.pop(session.id, None)
+
+    async def _look_for(self, session: LiveSession, live: LiveSandbox) -> None:
+        await session.remember()
+        found = await self._runtime.find(live.sandbox)
+        if found is None:
+            await self._lose(session, live, "its sandbox was gone when the gateway started again")
+            return
+        await self._workspaces.open(live.workspace_id)
+        await self._see_inputs(session, live)
+        if found == "paused":
+            session.keep_paused(live)
+        else:
+            await session.take_up(live)
+        live.watch()
+        self._on_found(session)
+        log.info("session found again", session=session.id, state=session.state.value)
+
+    async def _lose(self, session: LiveSession, live: LiveSandbox, reason: str) -> None:
+        log.warning("session not found again", session=session.id, reason=reason)
+        await session.give_up(reason)
+        await live.stop()
 
     async def _see_inputs(self, session: LiveSession, live: LiveSandbox) -> None:
         """An earlier gateway may have been killed between changing a sandbox and writing that down."""
@@ -140,12 +174,8 @@ class Maintenance:
         while True:
             await asyncio.sleep(self._reconcile_seconds)
             self._launcher.fill_pools()
-            try:
+            with _told("sandboxes could not be looked through"):
                 await self.reconcile()
-            except InterpreterError as e:
-                log.warning("sandboxes could not be looked through", reason=e.message)
-            except Exception:
-                log.exception("sandboxes could not be looked through")
 
     async def reconcile(self) -> None:
         # A session may get another sandbox meanwhile, which is not in the answer.
@@ -171,6 +201,17 @@ class Maintenance:
     async def close(self) -> None:
         self._tasks.cancel()
         await self._tasks.done()
+
+
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    """What goes wrong is told, and done at another time."""
+    try:
+        yield
+    except InterpreterError as e:
+        log.warning(what, reason=e.message)
+    except Exception:
+        log.exception(what)
 
 
 def workspace_of(record: SessionRecord) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from interpreter.config import Config
 from interpreter.errors import (
     InterpreterError,
     LimitFixed,
+    SandboxFailed,
     SessionNotFound,
     ShuttingDown,
     TooManySessions,
@@ -35,7 +36,7 @@ from interpreter.models import (
     Usage,
 )
 from interpreter.orchestrator import notebook, policy, states
-from interpreter.orchestrator.admission import Admission, Reservation, Waiter
+from interpreter.orchestrator.admission import Admission, OnWait, Reservation, Waiter
 from interpreter.orchestrator.executions import Executions
 from interpreter.orchestrator.files import Files
 from interpreter.orchestrator.inputs import SessionInputs
@@ -84,7 +85,7 @@ class Orchestrator:
             config.data_path / "inputs", self.datasets, runtime.no_inputs_because
         )
         self._launcher = Launcher(config, runtime, self.workspaces, self._folders)
-        self._admission = Admission(config, runtime.capacity)
+        self._admission = Admission(config, config.max_sessions, runtime.capacity)
         self._reaper = Reaper()
         self._maintenance = Maintenance(
             self._sessions,
@@ -168,9 +169,7 @@ class Orchestrator:
 
     # -- making sessions
 
-    async def create(
-        self, request: SessionCreate, on_wait: Callable[[Waiter], None] = lambda waiter: None
-    ) -> LiveSession:
+    async def create(self, request: SessionCreate, on_wait: OnWait = lambda waiter: None) -> LiveSession:
         """A session; without `wait` one that is still being created.
 
         `on_wait` is told when whoever waits for it has to queue; it is cancelled if they give up."""
@@ -231,32 +230,43 @@ class Orchestrator:
         record: SessionRecord,
         cells: list[GivenCell] | None,
         use: Use | None,
-        on_wait: Callable[[Waiter], None],
+        on_wait: OnWait,
     ) -> LiveSession:
         reservation: Reservation | None = None
         try:
+            self._launcher.asked(record.environment)
             reservation = await self._admission.admit(record.limits, on_wait)
-            live, cold = await self._launcher.provide(record.environment, record.limits, use=use)
-            await self._see_inputs(live, record)
+            live, cold = await self._launcher.provide(
+                record.environment, record.limits, on_wait, use=use
+            )
+            await self._fit_out(live, record)
         except BaseException:
             _let_go(reservation, use)
             raise
         # Its sandbox's name, for whoever looks for one from outside.
         session = self._add(replace(record, id=live.id), cells=cells)
         self._reservations[session.id] = reservation
-        await session.begin(live, cold_because=cold, cause="created")
+        try:
+            await session.begin(live, cold_because=cold, cause="created")
+        except BaseException:
+            await asyncio.shield(self.delete(session.id))  # nobody was told of it
+            raise
         return session
 
     def _create_later(self, session: LiveSession) -> asyncio.Task[InterpreterError | None]:
         """The task that gets a session its sandbox, or returns why there is none."""
 
         async def create() -> InterpreterError | None:
+            again = session.record.workspace_id is not None
             try:
                 await self._give_sandbox(session)
-            except InterpreterError as e:
+            except Exception as e:
+                problem = e if isinstance(e, InterpreterError) else SandboxFailed(str(e))
+                if problem is not e:
+                    log.exception("a session could not be created", session=session.id)
                 if session.state is SessionState.creating:
-                    session.not_created(e.message)
-                return e
+                    session.not_created(problem.message, again=again)
+                return problem
             finally:
                 self._creations.pop(session.id, None)
             return None
@@ -275,26 +285,29 @@ class Orchestrator:
 
         use, reservation = self._use_for(session), None
         record = session.record
+        again = record.workspace_id is not None
         try:
-            try:
-                reservation = await self._admission.admit(record.limits, on_wait)
-            finally:
-                session.queue_position = lambda: None
-            again = record.workspace_id is not None
+            if not again:
+                self._launcher.asked(record.environment)
+            reservation = await self._admission.admit(record.limits, on_wait)
             starts = record.starts + 1 if again else record.starts
             id = f"{record.id}-{starts}" if again else record.id
             if again and use is None:
                 live = await self._launcher.launch(
-                    id, record.environment, record.limits, record.workspace_id
+                    id, record.environment, record.limits, on_wait, record.workspace_id
                 )
                 cold: str | None = "it has a workspace already"
             else:
-                live, cold = await self._launcher.provide(record.environment, record.limits, id, use)
+                live, cold = await self._launcher.provide(
+                    record.environment, record.limits, on_wait, id, use
+                )
             session.record = replace(session.record, starts=starts)
-            await self._see_inputs(live, record)
+            await self._fit_out(live, record)
         except BaseException:
             _let_go(reservation, use)
             raise
+        finally:
+            session.queue_position = lambda: None
         self._reservations[session.id] = reservation
         reason = STARTED_AGAIN if again else None
         await session.begin(live, cold_because=cold, cause=reason or "created", reason=reason)
@@ -312,15 +325,19 @@ class Orchestrator:
             use.session_id = session.id
         return use
 
-    async def _see_inputs(self, live: LiveSandbox, record: SessionRecord) -> None:
-        """Has a sandbox see what its session is to see. If it cannot, the sandbox is not wanted."""
-        if not record.inputs:
-            return
+    async def _fit_out(self, live: LiveSandbox, record: SessionRecord) -> None:
+        """Has a sandbox see what its session is to see, and its kernel know the session's variables:
+        before it is written down. If it cannot, it is not wanted."""
         try:
-            await live.see(record.inputs)
-        except BaseException:
+            if record.inputs:
+                await live.see(record.inputs)
+            await live.outfit(record.env)
+        except BaseException as e:
+            why = live.gone or str(e)
             ending = self._launcher.discard if record.workspace_id is None else LiveSandbox.stop
             await asyncio.shield(ending(live))
+            if isinstance(e, ConnectionError):
+                raise SandboxFailed(f"The sandbox did not start: {why}.") from e
             raise
 
     def _add(
@@ -397,8 +414,8 @@ class Orchestrator:
         return GatewayStatus(
             sessions=dict(Counter(session.state.value for session in self._sessions.values())),
             max_sessions=self._config.max_sessions,
-            queued=self._admission.queued,
-            creating=self._launcher.launching,
+            queued=self._admission.queued + self._launcher.queued,
+            creating=self._launcher.launching - self._launcher.queued,
             memory_reserved_mb=self._admission.memory_mb,
             memory_limit_mb=self._admission.memory_limit_mb,
             cpus_reserved=round(self._admission.cpus, 3),
@@ -488,9 +505,11 @@ class Orchestrator:
         return session
 
     async def _cancel_creation(self, session: LiveSession) -> None:
-        if creation := self._creations.get(session.id):
-            creation.cancel()
-            await asyncio.wait({creation})
+        """Nor is a sandbox looked for that an earlier gateway left."""
+        for work in (self._creations.get(session.id), self._maintenance.searches.get(session.id)):
+            if work is not None:
+                work.cancel()
+                await asyncio.wait({work})
         if use := self._uses.pop(session.id, None):
             use.release()  # it was cancelled before it began
 
@@ -499,8 +518,12 @@ class Orchestrator:
         session = self.get(session_id)
         session.check_here()
         self._sessions.pop(session_id, None)
-        await self._cancel_creation(session)
-        had_sandbox = await session.stop("it was deleted")
+        try:
+            await self._cancel_creation(session)
+            had_sandbox = await session.stop("it was deleted")
+        except BaseException:
+            self._sessions[session_id] = session  # to be deleted once more
+            raise
         async with session.attaching:
             pass  # what is being attached is attached first
         self._reaper.forget(session)

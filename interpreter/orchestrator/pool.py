@@ -1,8 +1,9 @@
 """Sandboxes of one environment that stand ready, their kernel started and its imports done.
 
 Each is used once. How many there should be follows from how many were wanted: as many as were asked
-for within the time that it takes to make a few, at the busiest moment of the last minutes. They are
-made in the background, and only while nobody waits for a sandbox that is being started.
+for within the time that it takes to make a few, at the busiest moment of the last minutes, whether
+there was room for their sessions at once or they have to wait for it. They are made in the background,
+and only while nobody waits for a sandbox that is being started.
 """
 
 from __future__ import annotations
@@ -72,11 +73,16 @@ class WarmPool:
         )
         return min(self.maximum, max(self.minimum, math.ceil(busiest)))
 
+    def asked(self) -> None:
+        """Somebody wants a sandbox, and may have to wait for room first."""
+        if self.maximum:
+            self._arrivals.append(time.monotonic())
+            self._fill_later()
+
     async def take(self) -> LiveSandbox | None:
         """One that is ready, or is being made and nobody waits for yet; None when there is none."""
         if self.maximum == 0:
             return None
-        self._arrivals.append(time.monotonic())
         sandbox = self._take_ready()
         if sandbox is None and len(self._waiting) < self.being_made:
             # Waiting for one that has begun is quicker than to begin another.
@@ -93,9 +99,8 @@ class WarmPool:
                     self._waiting.remove(coming)
         if sandbox is None:
             self.fill()
-        elif self._soon is None:
-            # Not at once: whoever has just got a sandbox is about to use it.
-            self._soon = asyncio.get_running_loop().call_later(FILL_AFTER, self._fill_soon)
+        else:
+            self._fill_later()
         return sandbox
 
     def _take_ready(self) -> LiveSandbox | None:
@@ -159,6 +164,11 @@ class WarmPool:
             self._ready.remove(sandbox)
             self._tasks.spawn(self._discard(sandbox))
             self.fill()
+
+    def _fill_later(self) -> None:
+        """Not at once: whoever has just got a sandbox is about to use it."""
+        if self._soon is None and not self._closed:
+            self._soon = asyncio.get_running_loop().call_later(FILL_AFTER, self._fill_soon)
 
     def _fill_soon(self) -> None:
         self._soon = None

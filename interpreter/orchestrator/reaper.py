@@ -73,7 +73,7 @@ class Reaper:
         warned = self._warned.setdefault(session.id, set())
         if left <= 0:
             why = "nobody used it for" if what == "idle" else "it reached its lifetime of"
-            self._tasks.spawn(self._stop(session, f"{why} {span:g} s"))
+            self._tasks.spawn(self._stop(session, what, f"{why} {span:g} s"))
             return AGAIN_SECONDS
         before = expiry.warning_span(span)
         if left > before:
@@ -114,14 +114,15 @@ class Reaper:
         self._set_timer()
 
     async def _pause(self, session: LiveSession) -> None:
+        reason = f"nobody used it for {session.limits.idle_seconds:g} s"
         try:
-            await session.pause(f"nobody used it for {session.limits.idle_seconds:g} s")
+            await session.pause(reason, lambda: _is_over(session, "idle"))
         except InterpreterError as e:
             log.warning("a session could not be paused", session=session.id, reason=e.message)
 
-    async def _stop(self, session: LiveSession, reason: str) -> None:
+    async def _stop(self, session: LiveSession, what: str, reason: str) -> None:
         try:
-            await session.stop(reason)
+            await session.stop(reason, lambda: _is_over(session, what))
         except InterpreterError as e:
             log.error("a sandbox could not be ended", session=session.id, reason=e.message)
 
@@ -132,3 +133,13 @@ class Reaper:
         self._heap.clear()
         self._tasks.cancel()
         await self._tasks.done()
+
+
+def _is_over(session: LiveSession, what: str) -> bool:
+    """Whether its time is still over: somebody may have come meanwhile."""
+    if session.live is None:
+        return False
+    if what == "lifetime":
+        return expiry.lifetime_left(session.record) <= 0
+    idle = expiry.idle_left(session.record, session.active_tick)
+    return idle is not None and idle <= 0

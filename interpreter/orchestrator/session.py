@@ -110,6 +110,10 @@ class LiveSession:
         self._changing = asyncio.Lock()
         self._remembering = asyncio.Lock()
         self._remembers = last_seq is None
+        self._taking_up = False
+        """Whether what an earlier gateway left is being connected to."""
+        self._freezing = False
+        """Whether it is about to be paused: whoever wants to use it waits, and resumes it."""
         self._tasks = Tasks(f"session {record.id}")
         self.replay = None if record.replay is None else NotebookReplay(self, store, cells)
         """The notebook that it was created with."""
@@ -181,11 +185,30 @@ class LiveSession:
     async def begin(
         self, live: LiveSandbox, *, cold_because: str | None, cause: str, reason: str | None = None
     ) -> None:
-        """Takes a new sandbox for its own; returns when that is stored."""
+        """Takes a new sandbox for its own; returns when that is stored. If it cannot, the sandbox is
+        ended, and the session is as one that got none."""
+        again = self.record.workspace_id is not None
+        try:
+            await self._begin(live, cold_because=cold_because, cause=cause, reason=reason)
+        except Exception as e:
+            problem = e if isinstance(e, InterpreterError) else SandboxFailed(live.gone or str(e))
+            if self.live is live:  # else its end is seen to already
+                self.not_created(problem.message, again=again)
+                try:
+                    await live.stop()
+                except InterpreterError as left:
+                    log.error("a sandbox could not be ended", sandbox=live.id, reason=left.message)
+            raise problem from e
+
+    async def _begin(
+        self, live: LiveSandbox, *, cold_because: str | None, cause: str, reason: str | None
+    ) -> None:
+        self.take(live)
+        self._check_has(live)
         kernel, live.first_kernel = live.first_kernel, None
+        assert kernel is not None, "it has one since it was launched"
         context = self._make_context(DEFAULT)
-        if kernel is not None:
-            kernel.owner = context.listener  # before anything else can come from it
+        kernel.owner = context.listener  # before anything else can come from it
         self.events.flush()
         saved = self.update(
             warm=cold_because is None,
@@ -205,10 +228,10 @@ class LiveSession:
         if self.replay is not None:
             self.replay.write_down()
             await self.replay.load()
-        self._take(live)  # its lifetime counts from now on
         self.events.connect(live.link.wire.received, live.link.handled)
         live.link.on_passed = self.events.passed
         await context.begin(live, kernel)
+        self._check_has(live)
         self.commands.enter(live)
         self.terminals.enter(live)
         self._change(SessionState.ready, cause)
@@ -221,20 +244,30 @@ class LiveSession:
         await self.stored(saved)
 
     async def take_up(self, live: LiveSandbox) -> None:
-        """Goes on with the sandbox that an earlier gateway left, which is there and awake."""
+        """Goes on with the sandbox that an earlier gateway left, which is there and awake. If it cannot
+        be reached, that can be tried again."""
+        self._taking_up = True
+        try:
+            await self._take_up(live)
+        except Exception as e:
+            await self._not_taken_up(live, e.message if isinstance(e, InterpreterError) else str(e))
+            raise
+        finally:
+            self._taking_up = False
+
+    async def _take_up(self, live: LiveSandbox) -> None:
         received = await self._store.received(self.id)
         left = await unfinished_cells(self._store, self.id, self._config)
         if self.replay is not None:
             await self.replay.load()
             self.replay.recognize(left)
         await live.connect(received)
-        self._take(live)
+        self._check_has(live)
         self.events.flush()
         self.events.connect(received, live.link.handled)
         live.link.on_passed = self.events.passed
         commands = [cell for cell in left if isinstance(cell, Command)]
         unfinished = [cell for cell in left if not isinstance(cell, Command)]
-        self._check_has(live)
         if self.state is not SessionState.busy:
             self._change(SessionState.busy, "the gateway started again")
         for name, created_at in self.record.contexts.items():
@@ -260,13 +293,14 @@ class LiveSession:
 
     def keep_paused(self, live: LiveSandbox) -> None:
         """An earlier gateway left it paused: it is connected to when it is resumed."""
-        self._take(live)
+        self._check_has(live)
         if self.state is not SessionState.paused:
             self._change(SessionState.paused, "it was paused when the gateway started again")
         self.created.set()
         self.on_sandbox(self)
 
-    def _take(self, live: LiveSandbox) -> None:
+    def take(self, live: LiveSandbox) -> None:
+        """A sandbox is its own from now on, though it may not be connected to yet."""
         self.live = live
         live.on_end = self._on_sandbox_end
 
@@ -346,8 +380,9 @@ class LiveSession:
 
     async def create_context(self, name: str) -> Context:
         self._store.condition.check()
-        await self.wake()
+        await self.created.wait()
         async with self._changing:
+            await self._resume("it is used again")
             self._check_awake()
             if name in self.contexts:
                 raise ContextExists(f"This session has a context '{name}' already.")
@@ -370,8 +405,10 @@ class LiveSession:
             raise WrongState(
                 "The context 'default' stays as long as its session.", "Restart it instead."
             )
-        await self.wake()
+        await self.created.wait()
         async with self._changing:
+            await self._resume("it is used again")
+            self._check_awake()
             await self._drop_context(self.context(name))
             await self._save_contexts(f"context {name} was deleted")
 
@@ -392,7 +429,8 @@ class LiveSession:
     @property
     def awake(self) -> bool:
         """Whether cells can be sent without waiting for anything."""
-        return self.created.is_set() and self.record.state in ("ready", "busy")
+        awake = self.created.is_set() and self.record.state in ("ready", "busy")
+        return awake and not self._freezing
 
     def knows(self, execution_id: str) -> bool:
         """Whether a cell with this id was sent before, and not so long ago that it is forgotten."""
@@ -491,7 +529,7 @@ class LiveSession:
     async def wake(self) -> None:
         """Returns when it can be used: waits for one that is created, resumes one that is paused."""
         await self.created.wait()
-        if self.state is SessionState.paused:
+        if self.state is SessionState.paused or self._freezing:
             await self.resume("it is used again")
         self._check_awake()
 
@@ -523,49 +561,52 @@ class LiveSession:
 
     # -- it is frozen, and goes on
 
-    async def pause(self, cause: str) -> None:
+    async def pause(self, cause: str, still: Callable[[], bool] = lambda: True) -> None:
+        """Freezes it, if that is `still` wanted when it is its turn to change."""
         async with self._changing:
-            if self.state is SessionState.paused:
+            if self.state is SessionState.paused or not still():
                 return
             self._check_awake()
-            assert self.live is not None
+            live = self.live
+            assert live is not None
             if any(context.changing for context in self.contexts.values()):
                 raise WrongState("A kernel of this session is being started.", "Try again in a moment.")
+            self._freezing = True
             for cells in (*self._all_cells(), self.commands):
                 cells.hold()
             try:
-                await self.live.pause()
+                await live.pause()
             except BaseException:
                 self._go_on()
                 raise
-            if self.live is not None:
+            finally:
+                self._freezing = False
+            if self.live is live:
                 self._change(SessionState.paused, cause)
                 # Also that the time of its cells stands still.
                 await self.events.caught_up()
 
     async def resume(self, cause: str) -> None:
         async with self._changing:
-            live = self.live
-            if self.state is not SessionState.paused or live is None:
-                return
-            await live.resume()
-            self.touch()
-            if not live.connected:
-                # Whoever comes meanwhile waits until all of its contexts are there again.
-                self.created.clear()
-                try:
-                    await self.take_up(live)
-                except Exception as e:
-                    await self._not_taken_up(
-                        live, e.message if isinstance(e, InterpreterError) else str(e)
-                    )
-                    raise
-                finally:
-                    self.created.set()
-                return
-            self._go_on()
-            self._change(SessionState.busy if self._busy else SessionState.ready, cause)
-            self.on_sandbox(self)
+            await self._resume(cause)
+
+    async def _resume(self, cause: str) -> None:
+        live = self.live
+        if self.state is not SessionState.paused or live is None:
+            return
+        await live.resume()
+        self.touch()
+        if not live.connected:
+            # Whoever comes meanwhile waits until all of its contexts are there again.
+            self.created.clear()
+            try:
+                await self.take_up(live)
+            finally:
+                self.created.set()
+            return
+        self._go_on()
+        self._change(SessionState.busy if self._busy else SessionState.ready, cause)
+        self.on_sandbox(self)
 
     async def _not_taken_up(self, live: LiveSandbox, reason: str) -> None:
         """One that was not even connected to is as it was, and can be tried again."""
@@ -581,15 +622,18 @@ class LiveSession:
 
     # -- it loses its sandbox
 
-    async def stop(self, reason: str) -> bool:
-        """Ends the sandbox and everything that runs in it; returns whether there was one."""
+    async def stop(self, reason: str, still: Callable[[], bool] = lambda: True) -> bool:
+        """Ends the sandbox and everything that runs in it, if that is `still` wanted when it is its
+        turn to change; returns whether there was one."""
         async with self._changing:
             live = self.live
+            if not still():
+                return False
             if live is None:
                 if self.state in (SessionState.creating, SessionState.failed):
                     self._end(SessionState.stopped, reason)
                 return False
-            if not live.connected:
+            if not live.connected or not self.created.is_set():
                 await self.abandon(reason)
             self._end(SessionState.stopped, reason)
             await live.stop()
@@ -608,12 +652,12 @@ class LiveSession:
         self.record = replace(self.record, state=SessionState.ready.value, reason=self.elsewhere)
         self.created.set()
 
-    def not_created(self, reason: str) -> None:
+    def not_created(self, reason: str, *, again: bool) -> None:
         """It got no sandbox. One that had a sandbox before is as it was without it."""
-        if self.record.workspace_id is None:
-            self._fail(reason)
-        else:
+        if again:
             self._end(SessionState.stopped, f"it could not be started: {reason}")
+        else:
+            self._fail(reason)
 
     def _fail(self, reason: str) -> None:
         log.warning("session failed", session=self.id, reason=reason)
@@ -623,7 +667,7 @@ class LiveSession:
         live = self.live
         if live is not None:
             live.gone = live.gone or reason
-            if not live.connected and self.created.is_set():  # else who takes it up does so
+            if not live.connected and not self._taking_up:  # else who takes it up does so
                 self._tasks.spawn(self.abandon(reason))
             self._fail(reason)
             self._tasks.spawn(live.stop())

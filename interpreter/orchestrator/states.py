@@ -1,6 +1,7 @@
 """The states of sessions and executions, and every change that is allowed.
 
-Nothing assigns a state without asking here first.
+Nothing changes a state without asking here first. What a gateway shows of a session that it leaves to
+another runtime is no change: nothing of it is stored.
 """
 
 from __future__ import annotations

@@ -138,7 +138,10 @@ class Runtime(ABC):
 
     @abstractmethod
     async def find(self, sandbox: Sandbox) -> Found | None:
-        """Called by the orchestrator after a restart: is this sandbox still there, and awake?"""
+        """Called by the orchestrator after a restart: is this sandbox still there, and awake?
+
+        Raises SandboxFailed when that cannot be told now.
+        """
 
     @abstractmethod
     async def pause(self, sandbox: Sandbox) -> None:

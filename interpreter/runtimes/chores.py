@@ -1,4 +1,4 @@
-"""Removals that must happen, however long the engine does not answer.
+"""What must happen, removals above all, however long the engine does not answer.
 
 Whoever asks for one waits for a while; what is not done by then goes on without them, again and again.
 What is left when the gateway ends is found by the labels it carries when the next one starts.
@@ -18,10 +18,12 @@ log = structlog.get_logger()
 
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
+LATE_SECONDS = 10.0
+"""When an engine has surely done what it was asked for by someone who did not wait any longer."""
 
 
 class Chores:
-    """What is being removed."""
+    """What is being seen to."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -41,7 +43,7 @@ class Chores:
                 return await do()
             except (DockerException, OSError) as e:
                 log.warning(
-                    "the engine did not remove something, trying again", what=what, why=explain(e)
+                    "the engine did not see to something, trying again", what=what, why=explain(e)
                 )
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -18,7 +18,7 @@ from interpreter.models import Limits, Usage
 from interpreter.runtimes import attach, container
 from interpreter.runtimes.container import Blueprint
 from interpreter.runtimes.engine import Engine, explain
-from interpreter.runtimes.question import answer, ask
+from interpreter.runtimes.question import EngineRefused, answer, ask
 
 START_SECONDS = 60
 GLANCE_SECONDS = 1.0
@@ -81,6 +81,15 @@ class Containers:
             return None
         return found
 
+    async def state(self, id: str) -> dict[str, Any] | None:
+        """How a container is; None when there is none. Holds no thread. Raises OSError."""
+        found = await ask(self._engine, "GET", f"/containers/{id}/json")
+        if found is None:
+            return None
+        if not isinstance(found, dict) or not isinstance(found.get("State"), dict):
+            raise EngineRefused("the engine does not say how the container is")
+        return dict(found["State"])
+
     async def last_words(self, id: str) -> bytes:
         """The last that a container's first process wrote to stderr, where the engine keeps it."""
         with contextlib.suppress(DockerException, OSError):
@@ -141,17 +150,14 @@ class Containers:
             return False
         return True
 
-    async def pause(self, id: str) -> None:
-        await self._freeze(self._api.pause, id, "is already paused")
-
-    async def resume(self, id: str) -> None:
-        await self._freeze(self._api.unpause, id, "is not paused")
-
-    async def _freeze(self, do: Callable[[str], None], id: str, already: str) -> None:
+    async def freeze(self, id: str, frozen: bool) -> None:
+        """Freezes a container or lets it go on; one that is so already is fine. Raises SandboxFailed
+        when the engine refuses, OSError when it does not answer."""
+        do = self._api.pause if frozen else self._api.unpause
         try:
             await self._engine.call(do, id)
-        except DockerException as e:
-            if already not in explain(e):
+        except APIError as e:
+            if ("is already paused" if frozen else "is not paused") not in explain(e):
                 raise SandboxFailed(f"The engine refused: {explain(e)}") from e
 
     async def remove(self, id: str) -> None:

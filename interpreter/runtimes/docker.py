@@ -42,12 +42,13 @@ from interpreter.runtimes import process as processes
 from interpreter.runtimes.base import Capacity, Found, Meter, Progress, Runtime, Sandbox, used_of_limit
 from interpreter.runtimes.build_steps import Step
 from interpreter.runtimes.cgroup import Group
-from interpreter.runtimes.chores import Chores
+from interpreter.runtimes.chores import LATE_SECONDS, Chores
 from interpreter.runtimes.container import Blueprint
 from interpreter.runtimes.container_handle import ContainerHandle
 from interpreter.runtimes.containers import Containers
 from interpreter.runtimes.engine import Engine, endpoint, explain
 from interpreter.runtimes.fitting import Fitted
+from interpreter.runtimes.freezer import Freezer
 from interpreter.runtimes.group_meter import GroupMeter
 from interpreter.runtimes.membership import group_of_process
 from interpreter.runtimes.run_directory import RunDirectory
@@ -59,7 +60,6 @@ UID = 1000
 ENGINE_RETRY = 1.0
 STOP_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
-LATE_SECONDS = 10.0
 AT_ONCE = 2.0
 WHILE_AWAY = (
     "while the Docker engine was restarted or out of reach "
@@ -106,6 +106,7 @@ class DockerRuntime(Runtime):
         engine = self._engine = await Engine.open(endpoint())
         await asyncio.to_thread(self._prepare)
         self._containers = Containers(engine, self._owner)
+        self._freezer = Freezer(self._containers, self._chores, self._config.engine_timeout)
         volumes = Volumes(engine, self._owner, self._chores)
         info = await engine.call(engine.api.info)
         self._version = info.get("ServerVersion", "")
@@ -358,16 +359,21 @@ class DockerRuntime(Runtime):
             raise SandboxFailed(f"The container cannot be reached: {e}.") from e
 
     async def find(self, sandbox: Sandbox) -> Found | None:
-        found = await self._containers.inspect(ContainerHandle.of(sandbox.handle).container)
-        if found is None or not found["State"]["Running"]:
+        try:
+            async with asyncio.timeout(self._config.engine_timeout):
+                state = await self._containers.state(ContainerHandle.of(sandbox.handle).container)
+        except OSError as e:
+            why = explain(e) or "it took too long"
+            raise SandboxFailed(f"The engine does not say whether the container runs: {why}.") from e
+        if state is None or not state.get("Running"):
             return None
-        return "paused" if found["State"].get("Paused") else "running"
+        return "paused" if state.get("Paused") else "running"
 
     async def pause(self, sandbox: Sandbox) -> None:
-        await self._containers.pause(ContainerHandle.of(sandbox.handle).container)
+        await self._freezer.set(ContainerHandle.of(sandbox.handle).container, frozen=True)
 
     async def resume(self, sandbox: Sandbox) -> None:
-        await self._containers.resume(ContainerHandle.of(sandbox.handle).container)
+        await self._freezer.set(ContainerHandle.of(sandbox.handle).container, frozen=False)
 
     async def ended(self, sandbox: Sandbox) -> str:
         handle = ContainerHandle.of(sandbox.handle)
@@ -439,6 +445,7 @@ class DockerRuntime(Runtime):
     async def stop(self, sandbox: Sandbox) -> None:
         self._attached.pop(sandbox.id, None)
         handle = ContainerHandle.of(sandbox.handle)
+        self._freezer.forget(handle.container)
         what = f"the container of {sandbox.id}"
         await self._chores.see_to(what, partial(self._end, handle), STOP_SECONDS)
 

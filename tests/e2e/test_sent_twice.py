@@ -46,3 +46,27 @@ def test_a_cell_sent_twice_while_its_session_wakes_up_runs_once(
         assert [a.json()["text"] for a in answers] == [str(n)] * 4
         assert len({a.json()["id"] for a in answers}) == 1
     assert run("n")["text"] == "5"
+
+
+def test_a_cell_of_a_paused_session_that_is_sent_again_or_waited_for_goes_on(
+    http: httpx.Client, session: str
+) -> None:
+    path = f"/v1/sessions/{session}"
+    code = "import time; time.sleep(0.5); print('done')"
+
+    def paused_with(key: str) -> str:
+        cell = send(http, session, code, key, wait=False).json()["id"]
+        assert http.post(f"{path}/pause").json()["state"] == "paused"
+        assert http.get(f"{path}/executions/{cell}").json()["status"] == "running"
+        assert http.get(path).json()["state"] == "paused", "to read it does not resume it"
+        return str(cell)
+
+    cell = paused_with("a")
+    again = send(http, session, code, "a").json()
+    assert (again["id"], again["text"]) == (cell, "done\n")
+    cell = paused_with("b")
+    assert http.get(f"{path}/executions/{cell}", params={"wait": "true"}).json()["text"] == "done\n"
+    command = http.post(f"{path}/commands", json={"command": "sleep 0.5; echo done", "background": True})
+    http.post(f"{path}/pause")
+    waited = http.get(f"{path}/commands/{command.json()['id']}", params={"wait": "true"}).json()
+    assert waited["stdout"] == "done\n"

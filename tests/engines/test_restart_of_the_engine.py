@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from interpreter.config import Config
+from interpreter.models import ExecutionCreate, SessionCreate
+from interpreter.orchestrator import maintenance
+from interpreter.runtimes import prepared
 from tests.engines.conftest import MakeGateway, end, new_session, run
 from tests.engines.own_engine import OwnEngine
 from tests.mounts import soon
+from tests.orchestrator.conftest import Gateways
 
 MakeEngine = Callable[..., OwnEngine]
 CODE = """
@@ -94,3 +101,33 @@ def test_sessions_of_an_engine_that_is_down_at_start_are_left_alone_until_it_is_
     with gateway.client() as client:
         assert run(client, id, "import os; x + 1, os.path.exists('kept')")["text"] == "(42, True)"
         assert client.get(f"/v1/sessions/{id}").json()["reason"] is None
+
+
+@pytest.mark.parametrize("link", ["socket", "attach"])
+async def test_sessions_are_kept_when_the_engine_is_away_while_they_are_looked_for(
+    own_engine: MakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str
+) -> None:
+    own = own_engine("--live-restore")
+    monkeypatch.setenv("DOCKER_HOST", own.host)
+    monkeypatch.setattr(maintenance, "PATIENCE", 0)
+    config = Config(data_dir=str(tmp_path), runtime="docker", link=link, spares=0)  # type: ignore[arg-type]
+    gateways = Gateways(config, await prepared(config, lambda sentence: None))
+    await gateways.start()
+    id = (await gateways.orchestrator.create(SessionCreate())).id
+    cell = await gateways.orchestrator.get(id).submit(
+        "e-0123456789abcdef", ExecutionCreate(code="x = 41")
+    )
+    await cell.done
+    await gateways.end()
+    own.kill()
+    # As one that is started just before the engine goes away: it has prepared all that it needs of it.
+    await gateways.start()
+    session = gateways.orchestrator.get(id)
+    assert not session.created.is_set()
+    await asyncio.to_thread(own.start)
+    cell = await session.submit("e-fedcba9876543210", ExecutionCreate(code="x + 1"))
+    await cell.done
+    assert cell.model().text == "42"
+    await gateways.orchestrator.delete(id)
+    await gateways.end()
+    await gateways.runtime.close()

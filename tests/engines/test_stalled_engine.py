@@ -76,3 +76,53 @@ def test_a_session_deleted_while_the_engine_hangs_is_gone_when_it_goes_on(
         finally:
             stalling.go_on()
         assert soon(lambda: sandboxes(stalling) == set(), seconds=60)
+
+
+def frozen(engine: OwnEngine, session: str) -> bool:
+    client = engine.client()
+    (found,) = client.containers(all=True, filters={"label": f"org.interpreter.sandbox={session}"})
+    client.close()
+    return str(found["State"]) == "paused"
+
+
+@pytest.mark.parametrize("trouble", ["hangs", "is killed"])
+def test_who_pauses_or_resumes_while_the_engine_is_away_is_told_and_the_session_is_what_it_says(
+    own_engine: Callable[..., OwnEngine], make_gateway: MakeGateway, trouble: str
+) -> None:
+    engine = own_engine("--live-restore")
+    settings = {"link": "socket", "engine_timeout": "3"}
+    gateway = make_gateway({"DOCKER_HOST": engine.host}, **settings).start()
+    go_away, come_back = (
+        (engine.stall, engine.go_on) if trouble == "hangs" else (engine.kill, engine.start)
+    )
+
+    def refused(path: str, **body: str) -> None:
+        answer = client.post(path, json=body or None)
+        assert answer.status_code == 503, answer.text
+        assert answer.json()["error"]["code"] == "sandbox_failed"
+
+    with gateway.client() as client:
+        id = new_session(client)["id"]
+        path = f"/v1/sessions/{id}"
+        run(client, id, "x = 41")
+        client.timeout = 30  # an engine that hangs is waited for for two minutes, but not by callers
+        go_away()
+        try:
+            refused(f"{path}/pause")
+            assert client.get(path).json()["state"] == "ready"
+            assert run(client, id, "x")["text"] == "41"
+        finally:
+            come_back()
+        assert run(client, id, "x")["text"] == "41", "it is not left frozen"
+        assert soon(lambda: not frozen(engine, id))
+
+        assert client.post(f"{path}/pause").json()["state"] == "paused"
+        go_away()
+        try:
+            refused(f"{path}/executions", code="x + 1")
+            assert client.get(path).json()["state"] == "paused"
+        finally:
+            come_back()
+        assert soon(lambda: frozen(engine, id))
+        assert run(client, id, "x + 1")["text"] == "42"
+        assert not frozen(engine, id)

@@ -14,6 +14,7 @@ from tests.faults.scene import sessions, wait_for
 @pytest.mark.parametrize("delay", [0.0, 0.3, 0.9])
 def test_every_session_that_was_promised_is_made(own_gateway: Gateway, delay: float) -> None:
     own_gateway.settings |= {"spares": "0", "max_creating": "2", "limits__disk_mb": "16"}
+    own_gateway.settings["queue_seconds"] = "300"  # however slow the machine is
     own_gateway.start()
     with sessions(own_gateway) as s:
         promised = [s.create(wait=False) for _ in range(5)]

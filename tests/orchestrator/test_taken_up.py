@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+import requests
 from msgspec.structs import replace
 
 from interpreter.errors import SandboxFailed, StoreUnavailable
@@ -19,9 +20,10 @@ from interpreter.models import (
     SessionState,
     to_json,
 )
+from interpreter.orchestrator import live_sandbox, maintenance
 from interpreter.orchestrator.session import LiveSession
 from interpreter.runtimes.base import Meter, Sandbox
-from interpreter.store import Ending
+from interpreter.store import Ending, Store
 from interpreter.store.journal import Journal
 from tests.conftest import only
 from tests.orchestrator.conftest import Gateways
@@ -125,3 +127,82 @@ async def test_a_gateway_that_leaves_a_session_alone_keeps_what_was_written_down
     assert (found.text, found.duration_ms, found.usage) == ("done\n", 1234.5, measured.usage)
     assert (found.files, found.files_left_out) == ([file], 3)
     assert (await result(gateways, session, other.id)).text == "42"
+
+
+async def left_running(gateways: Gateways) -> str:
+    """A session whose gateway ended in the middle of a cell."""
+    session = await gateways.orchestrator.create(SessionCreate())
+    await session.submit(ID, SLOW)
+    await session.history.settled()
+    await gateways.end()
+    return session.id
+
+
+@pytest.mark.parametrize("trouble", ["find", "connect", "store"])
+async def test_a_sandbox_that_is_not_reached_at_once_is_tried_again_and_goes_on(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    id = await left_running(gateways)
+    failed = asyncio.Event()
+    problem = {
+        "find": requests.ConnectionError("a test"),
+        "connect": SandboxFailed("a test"),
+        "store": StoreUnavailable("a test"),
+    }[trouble]
+
+    async def fail(*given: object) -> None:
+        failed.set()
+        raise problem
+
+    with monkeypatch.context() as patched:
+        patched.setattr(maintenance, "PATIENCE", 0)
+        where = Store if trouble == "store" else gateways.runtime
+        patched.setattr(where, "received" if trouble == "store" else trouble, fail)
+        await gateways.start()
+        await failed.wait()
+        session = gateways.orchestrator.get(id)
+        assert (session.live is not None, session.created.is_set()) == (True, False)
+    assert (await result(gateways, session)).text == "done\n"
+    cell = await session.submit("e-fedcba9876543210", ExecutionCreate(code="time.__name__"))
+    await cell.done
+    assert cell.model().text == "'time'", "its memory is there"
+
+
+async def test_a_session_that_is_not_reached_can_be_stopped_and_deleted(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = await left_running(gateways)
+    failed = asyncio.Event()
+
+    async def fail(sandbox: Sandbox) -> None:
+        failed.set()
+        raise SandboxFailed("a test")
+
+    monkeypatch.setattr(maintenance, "PATIENCE", 0)
+    monkeypatch.setattr(gateways.runtime, "find", fail)
+    await gateways.start()
+    await failed.wait()
+    session = await gateways.orchestrator.stop_session(id)
+    assert (session.state, session.live) == (SessionState.stopped, None)
+    assert (await result(gateways, session)).status is ExecutionStatus.lost
+    assert list((gateways.config.data_path / "run").iterdir()) == []
+    assert (await gateways.orchestrator.delete(id)).executions == 1
+
+
+async def test_a_sandbox_that_never_says_anything_is_given_up(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = await left_running(gateways)
+
+    async def mute(sandbox: Sandbox, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+        return None
+
+    monkeypatch.setattr(maintenance, "FIRST_PAUSE", 0)
+    monkeypatch.setattr(live_sandbox, "START_SECONDS", 0.01)
+    monkeypatch.setattr(gateways.runtime, "connect", mute)
+    await gateways.start()
+    session = gateways.orchestrator.get(id)
+    await session.created.wait()
+    assert session.state is SessionState.stopped
+    assert session.record.reason == "its sandbox does not answer"
+    assert (await result(gateways, session)).status is ExecutionStatus.lost

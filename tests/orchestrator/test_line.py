@@ -1,0 +1,69 @@
+"""Who waits until others are started, and what is made ready for those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from interpreter.errors import TooManySessions
+from interpreter.models import SessionCreate, SessionState
+from interpreter.orchestrator.live_sandbox import LiveSandbox
+from interpreter.orchestrator.pool import WarmPool
+from interpreter.runtimes.base import Sandbox
+from tests.conftest import only
+from tests.orchestrator.conftest import Gateways
+
+
+@only("embedded")
+async def test_who_waits_for_others_to_be_started_has_a_place_in_line_and_a_deadline(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateways.end()
+    gateways.config = replace(gateways.config, max_creating=1, max_queued_sessions=1)
+    await gateways.start()
+    create, start = gateways.orchestrator.create, gateways.runtime.start
+    go = asyncio.Event()
+
+    async def slowly(*given: Any) -> Sandbox:
+        await go.wait()
+        return await start(*given)
+
+    monkeypatch.setattr(gateways.runtime, "start", slowly)
+    first, second = await create(SessionCreate(wait=False)), await create(SessionCreate(wait=False))
+    assert (first.queue_position(), second.queue_position()) == (None, 1)
+    status = gateways.orchestrator.status()
+    assert (status.creating, status.queued) == (1, 1)
+    with pytest.raises(TooManySessions, match="1 requests wait"):
+        await create(SessionCreate())
+    go.set()
+    for session in (first, second):
+        await session.created.wait()
+        assert (session.state, session.queue_position()) == (SessionState.ready, None)
+
+    go.clear()
+    gateways.orchestrator._launcher._line._config = replace(gateways.config, queue_seconds=0)
+    third = await create(SessionCreate(wait=False))
+    with pytest.raises(TooManySessions, match="1 sandboxes are being started, and no more may"):
+        await create(SessionCreate())
+    go.set()
+    await third.created.wait()
+    status = gateways.orchestrator.status()
+    assert (status.creating, status.queued, status.sessions) == (0, 0, {"ready": 3})
+
+
+async def test_those_who_still_wait_for_room_count_for_how_many_are_made_ready() -> None:
+    async def make() -> LiveSandbox:
+        raise AssertionError("it may not be filled")
+
+    async def discard(sandbox: LiveSandbox) -> None:
+        raise AssertionError("there is none")
+
+    pool = WarmPool("python", 1, 8, make, discard, may_fill=lambda: False)
+    assert pool.target == 1
+    for _ in range(3):
+        pool.asked()
+    assert pool.target == 3
+    await pool.close()
