@@ -15,6 +15,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Set
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -43,7 +44,8 @@ class Workspaces(Storage):
         self._watcher = Watcher()
         self.disk_enforced_by: EnforcedBy = "nothing"
         self.not_enforced_because: str | None = "it was not tried"
-        self._mounting = threading.Lock()
+        self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._locking = threading.Lock()
 
     async def prepare(self) -> None:
         if self._elsewhere is not None:
@@ -97,7 +99,7 @@ class Workspaces(Storage):
 
         def mount() -> None:
             # A session can be started while somebody looks at its files: it is mounted once.
-            with self._mounting:
+            with self._alone(id):
                 if image.file.exists() and not image.mounted:
                     image.mount()
 
@@ -147,11 +149,13 @@ class Workspaces(Storage):
             return None
 
     async def grow(self, id: str, megabytes: int) -> bool:
-        return await asyncio.to_thread(self._grow, self._image(id), megabytes)
+        return await asyncio.to_thread(self._grow, id, megabytes)
 
-    def _grow(self, image: Image, megabytes: int) -> bool:
+    def _grow(self, id: str, megabytes: int) -> bool:
+        image = self._image(id)
         try:
-            return not image.exists or image.grow(megabytes)
+            with self._alone(id):
+                return not image.exists or image.grow(megabytes)
         except OSError as e:
             log.error("a workspace could not grow", workspace=image.at.name, reason=str(e))
             return False
@@ -167,8 +171,9 @@ class Workspaces(Storage):
         try:
             if not image.exists:
                 return _remove_directory(image.at)
-            size = image.used()
-            image.remove()
+            with self._alone(id):
+                size = image.used()
+                image.remove()
         except OSError as e:
             log.error("a workspace could not be removed", workspace=id, reason=str(e))
             return 0
@@ -197,6 +202,14 @@ class Workspaces(Storage):
                 do(id)
 
         await asyncio.to_thread(do_each)
+
+    def _alone(self, id: str) -> threading.Lock:
+        """To be held by whoever mounts a workspace, changes its size or removes it."""
+        with self._locking:
+            lock = self._locks.get(id)
+            if lock is None:
+                lock = self._locks[id] = threading.Lock()
+            return lock
 
     def _image(self, id: str) -> Image:
         return Image(self._root / (id + SUFFIX), self.path(id))
