@@ -46,7 +46,7 @@ class SingleFile:
     def __init__(self, tree: Tree, path: str, coming: int, condition: Condition | None) -> None:
         self._tree = tree
         self._condition = condition
-        self._incoming = tree.receive(path, coming)
+        self._incoming = tree.receive(path, tree.budget(coming))
         self.write = self._incoming.write
         self.close = self._incoming.close
 

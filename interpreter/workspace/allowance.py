@@ -66,3 +66,19 @@ class Allowance:
         )
         size = counted.stdout.split(b"\t")[0]
         return int(size) if size.isdigit() else 0
+
+
+class Budget:
+    """What one request writes, in one file or in many: all of it counts."""
+
+    def __init__(self, allowance: Allowance, coming: int = 0) -> None:
+        """`coming` is how much it will be, 0 if that is not known. Raises an error if it cannot fit."""
+        self._allowance = allowance
+        self._used = allowance.begin(coming)
+
+    def take(self, count: int) -> None:
+        self._used += count
+
+    def check(self, size: int) -> None:
+        """Called again and again while a file grows, with what it has by now."""
+        self._allowance.check(self._used - size, size)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from interpreter.models.files import FileEntry
 from interpreter.workspace import about, beneath, paths
-from interpreter.workspace.allowance import MEGABYTE, Allowance
+from interpreter.workspace.allowance import MEGABYTE, Budget
 from interpreter.workspace.reasons import explained
 
 Condition = Callable[[str | None], None]
@@ -65,12 +65,10 @@ class Owner:
 class Incoming:
     """One file that arrives. Calls block; `close` may be called at any time and more than once."""
 
-    def __init__(self, root: int, allowance: Allowance, path: str, coming: int = 0) -> None:
-        """`coming` is the size, 0 when it is not known. Raises an error if it cannot fit."""
+    def __init__(self, root: int, budget: Budget, path: str) -> None:
         self.path = path
         self.size = 0
-        self._allowance = allowance
-        self._used = allowance.begin(coming)
+        self._budget = budget
         self._checked = 0
         self._lock = threading.Lock()
         self._root = os.dup(root)
@@ -122,8 +120,9 @@ class Incoming:
 
     def _grow(self, more: int) -> None:
         self.size += more
+        self._budget.take(more)
         if self.size - self._checked >= MEGABYTE:
-            self._allowance.check(self._used, self.size)
+            self._budget.check(self.size)
             self._checked = self.size
 
     def _check_open(self) -> None:
@@ -135,7 +134,7 @@ class Incoming:
         FileExistsError if it has to be `new` and is not."""
         with self._lock, _placing:
             self._check_open()
-            self._allowance.check(self._used, self.size)
+            self._budget.check(self.size)
             before = _there(directory, name)
             if condition is not None:
                 known = before is not None and stat.S_ISREG(before.st_mode)

@@ -83,7 +83,7 @@ def read(files: Tree, path: str) -> bytes:
 
 
 def write(files: Tree, path: str, data: bytes, **how: Any) -> bool:
-    arriving = files.receive(checked(path))
+    arriving = files.receive(checked(path), files.budget())
     try:
         arriving.write(data)
         return files.store(arriving, **how)[2]

@@ -194,7 +194,7 @@ def _data(given: Contents) -> bytes:
 
 def _store(tree: Tree, path: str, data: bytes, append: bool) -> tuple[FileEntry, bool]:
     """Runs in a thread. What is appended to is copied first: nobody sees half a file."""
-    incoming = tree.receive(path, len(data))
+    incoming = tree.receive(path, tree.budget(len(data)))
     try:
         if append:
             found = tree.read(path)
