@@ -20,7 +20,7 @@ from pathlib import Path
 
 from interpreter.errors import FileConflict, InvalidPath
 from interpreter.models.files import Directory, FileEntry
-from interpreter.workspace import about, beneath, paths
+from interpreter.workspace import about, archive, beneath, paths
 from interpreter.workspace.allowance import Allowance, Budget
 from interpreter.workspace.archive import Archive, Format
 from interpreter.workspace.copying import copy_tree
@@ -92,7 +92,7 @@ class Tree:
         with explained(path), self._found(path) as found:
             if not stat.S_ISDIR(os.fstat(found).st_mode):
                 return Archive(self._readable(path, found), name, format)
-            check_size(found)
+            archive.check(found, name, format)
             return Archive(os.dup(found), name, format)
 
     @contextmanager

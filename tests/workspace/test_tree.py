@@ -32,7 +32,7 @@ from interpreter.errors import (
     TooManyFiles,
 )
 from interpreter.models.files import Directory, FileType
-from interpreter.workspace import OpenFile, Tree, beneath, tree, walk
+from interpreter.workspace import OpenFile, Tree, archive, beneath, tree, walk
 from interpreter.workspace.allowance import Allowance
 from interpreter.workspace.paths import checked
 from tests.workspace.hostile import Racing
@@ -123,7 +123,7 @@ def test_a_file_is_stored_read_listed_and_deleted(files: Tree, root: Path) -> No
 
 
 def test_what_breaks_off_leaves_nothing_not_even_directories(files: Tree, root: Path) -> None:
-    arriving = files.receive("new/file")
+    arriving = files.receive("new/file", files.budget())
     arriving.write(b"half")
     assert list(root.iterdir()) == [], "nobody sees it before it is complete"
     arriving.close()
@@ -134,7 +134,7 @@ def test_where_files_need_a_name_it_is_hidden_and_goes_with_them(
     files: Tree, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # as on a file system that cannot do it
-    arriving = files.receive("file")
+    arriving = files.receive("file", files.budget())
     assert len(list(root.iterdir())) == 1
     assert files.list("").entries == []
     arriving.close()
@@ -207,7 +207,7 @@ def test_the_workspace_itself_cannot_be_deleted_moved_or_written(files: Tree) ->
         lambda: files.delete("", recursive=True),
         lambda: files.move("", "a", overwrite=True),
         lambda: files.copy("", "a", overwrite=True),
-        lambda: files.receive(""),
+        lambda: files.receive("", files.budget()),
     ):
         with pytest.raises(InvalidPath):
             do()
@@ -218,8 +218,8 @@ def test_the_workspace_itself_cannot_be_deleted_moved_or_written(files: Tree) ->
 
 def test_a_file_is_as_large_as_the_session_allows(files: Tree, root: Path) -> None:
     with pytest.raises(FileTooLarge, match="10 MB"):
-        files.receive("f", 11 << 20)
-    arriving = files.receive("f")
+        files.receive("f", files.budget(11 << 20))
+    arriving = files.receive("f", files.budget())
     arriving.write(bytes(9 << 20))
     with pytest.raises(FileTooLarge):
         arriving.write(bytes(2 << 20))
@@ -240,7 +240,7 @@ def test_a_plain_directory_holds_what_the_session_may_have(files: Tree) -> None:
 def test_the_machines_disk_is_not_filled(files: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interpreter.workspace.allowance.RESERVE", 1 << 60)
     with pytest.raises(NoSpaceLeft, match="machine"):
-        files.receive("f")
+        files.receive("f", files.budget())
 
 
 # -- hostile contents
@@ -401,6 +401,27 @@ def test_archives_have_everything_but_links_that_lead_out(files: Tree, root: Pat
         assert member.read() == b"a" * 3_000_000
     with zipfile.ZipFile(io.BytesIO(unpacked(files, "data/a.txt", "zip"))) as packed:
         assert packed.namelist() == ["a.txt"]
+
+
+def test_a_zip_does_not_remember_more_names_than_there_is_memory_for(
+    files: Tree, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell can have the same file under many long names, which cost it nothing."""
+    deep = root / "/".join(["d" * 250] * 15)
+    deep.mkdir(parents=True)
+    (deep / "0").touch()
+    for number in range(1, 300):
+        os.link(deep / "0", deep / str(number))
+    assert len(unpacked(files, "", "zip")) > 1_000_000
+    monkeypatch.setattr(archive, "MOST_NAMES", 1_000_000)
+    packing = files.archive("d" * 250, "tar.gz")
+    packing.close()
+    with pytest.raises(TooManyFiles, match="too long for a zip"):
+        files.archive("", "zip")
+    late = archive.Archive(os.open(root, os.O_PATH), "", "zip")
+    with pytest.raises(TooManyFiles):
+        b"".join(iter(late.next, b""))
+    late.close()
 
 
 def test_an_archive_that_is_not_read_to_its_end_leaves_nothing_open(files: Tree) -> None:
