@@ -19,6 +19,8 @@ MEGABYTE = 1024 * 1024
 RESERVE = 64 * MEGABYTE
 """What is left free of the disk that all workspaces are on."""
 
+COUNTING_SECONDS = 30.0
+
 
 @dataclass(frozen=True)
 class Allowance:
@@ -58,12 +60,18 @@ class Allowance:
 
     def _used(self) -> int:
         # Counted by a program that needs no memory to speak of for a tree of any size and depth.
-        counted = subprocess.run(
-            ["du", "--summarize", "--one-file-system", "--block-size=1", "--", self.workspace],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        try:
+            counted = subprocess.run(
+                ["du", "--summarize", "--one-file-system", "--block-size=1", "--", self.workspace],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=COUNTING_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise NoSpaceLeft(
+                "There are too many files in the workspace to be counted.", "Delete some of them first."
+            ) from None
         size = counted.stdout.split(b"\t")[0]
         return int(size) if size.isdigit() else 0
 

@@ -24,6 +24,7 @@ from interpreter.models import Limits
 from interpreter.runtimes.base import FilesElsewhere
 from interpreter.workspace.allowance import Allowance
 from interpreter.workspace.image import CommandFailed, Image, usable
+from interpreter.workspace.removal import tidy
 from interpreter.workspace.storage import EnforcedBy, Storage, Workspace
 from interpreter.workspace.tree import Tree
 from interpreter.workspace.watching.watch import Watched, Watcher
@@ -31,6 +32,7 @@ from interpreter.workspace.watching.watch import Watched, Watcher
 log = structlog.get_logger()
 
 SUFFIX = ".img"
+TIDYING_SECONDS = 5.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -46,6 +48,8 @@ class Workspaces(Storage):
         self.not_enforced_because: str | None = "it was not tried"
         self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._locking = threading.Lock()
+        self._tidy: set[str] = set()
+        """Those in which an earlier gateway has left nothing."""
 
     async def prepare(self) -> None:
         if self._elsewhere is not None:
@@ -91,6 +95,7 @@ class Workspaces(Storage):
             if e.errno not in NO_ROOM:
                 raise
             raise SandboxFailed(f"The session got no disk: {e.strerror}.") from e
+        self._tidy.add(id)
         return Workspace(self.path(id), self.disk_enforced_by)
 
     async def open(self, id: str) -> Workspace:
@@ -102,12 +107,24 @@ class Workspaces(Storage):
             with self._alone(id):
                 if image.file.exists() and not image.mounted:
                     image.mount()
+                self._tidy_up(id)
 
         try:
             await asyncio.to_thread(mount)
         except OSError as e:
             raise SandboxFailed(f"The session's disk cannot be used: {e}.") from e
         return Workspace(image.at, "filesystem" if image.exists else "nothing")
+
+    def _tidy_up(self, id: str) -> None:
+        if id in self._tidy or not self.here:
+            return
+        self._tidy.add(id)
+        try:
+            tidy(self.path(id), TIDYING_SECONDS)
+        except FileNotFoundError:
+            pass  # nobody has it any more
+        except OSError as e:
+            log.warning("a workspace is not tidy", workspace=id, reason=str(e))
 
     async def tree(self, id: str, limits: Limits) -> Tree:
         """The files of a workspace, whether a sandbox uses it or not; to be closed."""
@@ -168,6 +185,7 @@ class Workspaces(Storage):
 
     def _remove(self, id: str) -> int:
         image = self._image(id)
+        self._tidy.discard(id)
         try:
             if not image.exists:
                 return _remove_directory(image.at)

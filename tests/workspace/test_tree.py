@@ -32,7 +32,7 @@ from interpreter.errors import (
     TooManyFiles,
 )
 from interpreter.models.files import Directory, FileType
-from interpreter.workspace import OpenFile, Tree, archive, beneath, tree, walk
+from interpreter.workspace import OpenFile, Tree, archive, beneath, removal, tree, walk
 from interpreter.workspace.allowance import Allowance
 from interpreter.workspace.paths import checked
 from tests.workspace.hostile import Racing
@@ -202,6 +202,19 @@ def test_a_full_directory_is_deleted_only_with_everything(files: Tree, root: Pat
         files.delete("a", recursive=True)
 
 
+def test_a_directory_that_is_not_empty_in_time_can_be_deleted_later(
+    files: Tree, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "d/a/b/c").mkdir(parents=True)
+    with monkeypatch.context() as now:
+        now.setattr(removal, "LONGEST_SECONDS", -1.0)
+        with pytest.raises(FileConflict, match="keeps changing"):
+            files.delete("d", recursive=True)
+    assert (root / "d/a/b/c").is_dir()
+    files.delete("d", recursive=True)
+    assert list(root.iterdir()) == []
+
+
 def test_the_workspace_itself_cannot_be_deleted_moved_or_written(files: Tree) -> None:
     for do in (
         lambda: files.delete("", recursive=True),
@@ -235,6 +248,12 @@ def test_a_plain_directory_holds_what_the_session_may_have(files: Tree) -> None:
     with pytest.raises(NoSpaceLeft):
         files.copy("one", "three", overwrite=False)
     assert names(files.list("")) == ["one", "two"]
+
+
+def test_what_cannot_be_counted_in_time_is_full(files: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interpreter.workspace.allowance.COUNTING_SECONDS", -1.0)
+    with pytest.raises(NoSpaceLeft, match="counted"):
+        files.budget()
 
 
 def test_the_machines_disk_is_not_filled(files: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
