@@ -183,8 +183,7 @@ ONE = ALL + "/{path}"
 VERSIONS = {
     "If-Match": "The ETag of the file that is to be replaced.",
     "If-None-Match": "'*': nothing is to be replaced.",
-    "Content-Digest": "The body's checksum: 'sha-256=:BASE64:'.",
-    "Digest": "The same, the old way: 'sha-256=BASE64'.",
+    **file_headers.DIGESTS,
 }
 READ = (
     *(SessionNotFound, FileNotFound, InvalidPath, FileConflict, FileRefused, FilesUnreachable),
@@ -211,7 +210,7 @@ OPERATIONS = [
         write_files,
         receive=uploads.begin,
         answers={201: (FileEntry, Directory), 200: FileEntry},
-        headers={name: VERSIONS[name] for name in ("Content-Digest", "Digest")},
+        headers=file_headers.DIGESTS,
         errors=(*CHANGE, WrongDigest),
     ),
     Operation(

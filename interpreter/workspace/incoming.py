@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
 import threading
 from collections.abc import Callable, Sequence
 
@@ -20,7 +19,7 @@ from interpreter.workspace.allowance import MEGABYTE, Budget
 from interpreter.workspace.reasons import explained
 
 Condition = Callable[[str | None], None]
-"""Is given the ETag of the file that is there, None if there is none, and may raise an error."""
+"""Is given the ETag of what is there, None if there is nothing, and may raise an error."""
 COPY = 8 * MEGABYTE
 IOV_MAX = 1024
 
@@ -137,8 +136,8 @@ class Incoming:
             self._budget.check(self.size)
             before = _there(directory, name)
             if condition is not None:
-                known = before is not None and stat.S_ISREG(before.st_mode)
-                condition(about.etag(before) if before is not None and known else None)
+                # A link, a pipe or a socket has one as well: it is there, and would be replaced.
+                condition(None if before is None else about.etag(before))
             if self._hidden is None:
                 hidden = paths.temporary()
                 os.link(f"/proc/self/fd/{self._file}", hidden, dst_dir_fd=self._root)

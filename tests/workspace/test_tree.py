@@ -20,6 +20,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tornado.httputil import HTTPHeaders
 
 from interpreter.errors import (
     FileChanged,
@@ -31,6 +32,7 @@ from interpreter.errors import (
     NoSpaceLeft,
     TooManyFiles,
 )
+from interpreter.gateway.file_headers import condition
 from interpreter.models.files import Directory, FileType
 from interpreter.workspace import OpenFile, Tree, archive, beneath, removal, tree, walk
 from interpreter.workspace.allowance import Allowance
@@ -166,6 +168,18 @@ def test_a_condition_is_given_the_version_that_is_there(files: Tree) -> None:
     with pytest.raises(FileChanged):
         write(files, "f", b"3", condition=refuse)
     assert read(files, "f") == b"2"
+
+
+def test_what_may_not_be_there_may_not_be_a_link_or_a_pipe_either(files: Tree, root: Path) -> None:
+    os.symlink("nowhere", root / "link")
+    os.mkfifo(root / "pipe")
+    must = condition(HTTPHeaders({"If-None-Match": "*"}))
+    for name in ("link", "pipe"):
+        with pytest.raises(FileChanged):
+            write(files, name, b"x", condition=must)
+    assert os.readlink(root / "link") == "nowhere"
+    assert stat.S_ISFIFO(os.lstat(root / "pipe").st_mode)
+    assert write(files, "new", b"x", condition=must)
 
 
 def test_files_and_directories_are_moved_and_copied(files: Tree, root: Path) -> None:

@@ -269,6 +269,19 @@ async def test_zeros_behind_the_end_of_an_archive_are_no_way_round_the_limit(dat
     assert datasets.room.taken == 1
 
 
+async def test_datasets_leave_some_of_the_disk_to_the_gateway(
+    datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interpreter.workspace.allowance.RESERVE", 1 << 60)
+    for upload in (
+        datasets.upload_file("d", "f", chunked(b"x")),
+        datasets.upload_archive("d", chunked(zipped({"a": b"1"}))),
+    ):
+        with pytest.raises(DatasetsFull, match="no space left on the disk"):
+            await upload
+    assert_nothing_is_left(datasets)
+
+
 async def test_a_name_that_is_not_text_is_refused(datasets: Datasets) -> None:
     info = tarfile.TarInfo("bad\udcff")
     await refused(datasets, tar_with(info), "not UTF-8")
