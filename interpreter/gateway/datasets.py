@@ -21,9 +21,11 @@ from interpreter.errors import (
     SandboxFailed,
     SessionNotFound,
     ShuttingDown,
+    WrongDigest,
     WrongState,
 )
 from interpreter.gateway.body import Streaming
+from interpreter.gateway.file_headers import DIGESTS, Digest
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.operation import Operation
 from interpreter.models import Session
@@ -89,7 +91,10 @@ async def receive_dataset(call: ApiHandler) -> Streaming[tuple[Version, bool]]:
     if call.request.headers.get("Content-Type", "").startswith("multipart/"):
         raise InvalidRequest("A form is not taken here.", "Send the bytes of the file themselves.")
 
-    async def work(chunks: AsyncIterator[bytes]) -> tuple[Version, bool]:
+    digest = Digest(call.request.headers)
+
+    async def work(body: AsyncIterator[bytes]) -> tuple[Version, bool]:
+        chunks = digest.checked(body)
         is_new = not datasets.has(name)
         if query.unpack:
             return await datasets.upload_archive(name, chunks), is_new
@@ -180,7 +185,8 @@ OPERATIONS = [
         receive=receive_dataset,
         raw=True,
         path_types=NAMED,
-        errors=(InvalidPath, InvalidArchive, DatasetsFull, ShuttingDown),
+        headers=DIGESTS,
+        errors=(InvalidPath, InvalidArchive, DatasetsFull, WrongDigest, ShuttingDown),
     ),
     Operation(
         "DELETE",

@@ -16,7 +16,7 @@ from tornado.http1connection import HTTP1Connection
 from tornado.iostream import StreamClosedError
 
 from interpreter.errors import FileConflict
-from interpreter.orchestrator.files import Files
+from interpreter.orchestrator.files import SessionFiles
 from interpreter.workspace.archive import Archive
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _Short(Exception):
     """The file was cut while it was sent."""
 
 
-async def send_file(call: ApiHandler, files: Files, file: int, start: int, end: int) -> None:
+async def send_file(call: ApiHandler, files: SessionFiles, file: int, start: int, end: int) -> None:
     """Sends a part of a file as the body. The headers are set, Content-Length among them."""
     if call.request.method == "HEAD":
         await _send_headers(call)
@@ -62,7 +62,7 @@ async def _send_headers(call: ApiHandler) -> None:
     await call.flush()
 
 
-async def _send_large(call: ApiHandler, files: Files, file: int, start: int, end: int) -> None:
+async def _send_large(call: ApiHandler, files: SessionFiles, file: int, start: int, end: int) -> None:
     connection = call.request.connection
     assert isinstance(connection, HTTP1Connection)
     if connection.stream.closed():
@@ -109,7 +109,7 @@ async def _writable(socket: int) -> None:
         loop.remove_writer(socket)
 
 
-async def send_archive(call: ApiHandler, files: Files, archive: Archive) -> None:
+async def send_archive(call: ApiHandler, files: SessionFiles, archive: Archive) -> None:
     """Sends an archive as it is made, and closes it."""
     try:
         if call.request.method != "HEAD":

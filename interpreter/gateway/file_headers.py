@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from email.utils import formatdate
 from hmac import compare_digest
 from typing import Any
@@ -20,6 +20,11 @@ _RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,19})-([0-9]{0,19})[ \t]*", re.ASCII)
 _DIGEST = re.compile(r"[ \t]*([A-Za-z0-9-]+)=:?([A-Za-z0-9+/]*={0,2}):?[ \t]*(?:;.*)?", re.ASCII)
 _HASHES: dict[str, Callable[[], Any]] = {"sha-256": hashlib.sha256, "sha-512": hashlib.sha512}
 DIGEST_HEADERS = ("Content-Digest", "Repr-Digest", "Digest")
+DIGESTS = {
+    "Content-Digest": "The body's checksum: 'sha-256=:BASE64:'.",
+    "Digest": "The same, the old way: 'sha-256=BASE64'.",
+}
+"""What people send, and what it means."""
 
 
 def modified(seconds: float) -> str:
@@ -61,7 +66,7 @@ def condition(headers: HTTPHeaders) -> Callable[[str | None], None] | None:
         if if_match is not None and not matches(if_match, etag, weakly=False):
             raise FileChanged("The file that is there is not the one that If-Match names.")
         if if_none_match is not None and matches(if_none_match, etag, weakly=True):
-            raise FileChanged("There is a file already, and If-None-Match says that none may be.")
+            raise FileChanged("Something is there already, and If-None-Match says that it may not be.")
 
     return check
 
@@ -115,6 +120,13 @@ class Digest:
         for hash in self._found.values():
             for piece in pieces:
                 hash.update(piece)
+
+    async def checked(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """A body, which ends with an error if it does not have them."""
+        async for piece in body:
+            self.update(piece)
+            yield piece
+        self.check()
 
     def check(self) -> None:
         for name, value in self._wanted:

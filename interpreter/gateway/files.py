@@ -31,6 +31,7 @@ from interpreter.gateway.operation import Operation
 from interpreter.models.descriptions import Description
 from interpreter.models.files import Directory, FileEntry, FileMove
 from interpreter.orchestrator.describe import describe
+from interpreter.orchestrator.files import SessionFiles
 from interpreter.workspace import OpenFile, Tree
 from interpreter.workspace.archive import MIME_TYPES, Format
 from interpreter.workspace.paths import checked, joined, split
@@ -73,24 +74,24 @@ async def read_file(call: ApiHandler) -> Any:
 
 
 async def _read(call: ApiHandler, query: Get) -> Any:
-    files = call.orchestrator.files
+    files = call.orchestrator.files.of(call.path["session_id"])
     given = call.path.get("path", "")
     path = checked(given)
-    async with files.tree(call.path["session_id"]) as tree:
+    async with files.tree() as tree:
         if query.archive is not None:
-            return await _send_archive(call, tree, path, query.archive)
+            return await _send_archive(call, files, tree, path, query.archive)
         # A path that ends with a slash can only be a directory.
         found = await files.run(tree.list if given.endswith("/") else tree.read, path)
         if isinstance(found, Directory):
             return found
         try:
-            await _send(call, found, "inline" if query.inline else "attachment")
+            await _send(call, files, found, "inline" if query.inline else "attachment")
         finally:
             found.close()
     return None
 
 
-async def _send(call: ApiHandler, file: OpenFile, kind: str) -> None:
+async def _send(call: ApiHandler, files: SessionFiles, file: OpenFile, kind: str) -> None:
     headers, entry = call.request.headers, file.entry()
     changed = file_headers.modified(file.about.st_mtime)
     call.set_header("ETag", file.etag)
@@ -115,11 +116,12 @@ async def _send(call: ApiHandler, file: OpenFile, kind: str) -> None:
         call.set_status(206)
         call.set_header("Content-Range", f"bytes {start}-{end - 1}/{file.size}")
     call.set_header("Content-Length", str(end - start))
-    await send_file(call, call.orchestrator.files, file.descriptor, start, end)
+    await send_file(call, files, file.descriptor, start, end)
 
 
-async def _send_archive(call: ApiHandler, tree: Tree, path: str, format: Format) -> None:
-    files = call.orchestrator.files
+async def _send_archive(
+    call: ApiHandler, files: SessionFiles, tree: Tree, path: str, format: Format
+) -> None:
     archive = await files.run(tree.archive, path, format)
     name = split(path)[1] or call.path["session_id"]
     _guard(call, MIME_TYPES[format], "attachment", f"{name}.{format}")
@@ -156,8 +158,8 @@ async def write_files(call: ApiHandler) -> Any:
 async def delete_file(call: ApiHandler) -> Any:
     recursive = call.query(Delete).recursive
     path = checked(call.path["path"])
-    files = call.orchestrator.files
-    async with files.tree(call.path["session_id"], change=True) as tree:
+    files = call.orchestrator.files.of(call.path["session_id"])
+    async with files.tree(change=True) as tree:
         await files.run(lambda: tree.delete(path, recursive=recursive))
 
 
@@ -170,8 +172,8 @@ async def change_file(call: ApiHandler) -> Any:
     to = checked(given)
     if given.endswith("/"):
         to = joined(to, split(path)[1])  # into that directory
-    files = call.orchestrator.files
-    async with files.tree(call.path["session_id"], change=True) as tree:
+    files = call.orchestrator.files.of(call.path["session_id"])
+    async with files.tree(change=True) as tree:
         do = tree.move if change.copy_to is None else tree.copy
         return await files.run(lambda: do(path, to, overwrite=change.overwrite))
 
@@ -181,8 +183,7 @@ ONE = ALL + "/{path}"
 VERSIONS = {
     "If-Match": "The ETag of the file that is to be replaced.",
     "If-None-Match": "'*': nothing is to be replaced.",
-    "Content-Digest": "The body's checksum: 'sha-256=:BASE64:'.",
-    "Digest": "The same, the old way: 'sha-256=BASE64'.",
+    **file_headers.DIGESTS,
 }
 READ = (
     *(SessionNotFound, FileNotFound, InvalidPath, FileConflict, FileRefused, FilesUnreachable),
@@ -209,7 +210,7 @@ OPERATIONS = [
         write_files,
         receive=uploads.begin,
         answers={201: (FileEntry, Directory), 200: FileEntry},
-        headers={name: VERSIONS[name] for name in ("Content-Digest", "Digest")},
+        headers=file_headers.DIGESTS,
         errors=(*CHANGE, WrongDigest),
     ),
     Operation(

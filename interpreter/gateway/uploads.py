@@ -16,7 +16,7 @@ from interpreter.errors import FileChanged, InterpreterError, InvalidPath, Inval
 from interpreter.gateway.file_headers import Digest, body_length, boundary, condition
 from interpreter.gateway.multipart import Form
 from interpreter.models.files import Directory, FileEntry
-from interpreter.orchestrator.files import Files
+from interpreter.orchestrator.files import SessionFiles
 from interpreter.workspace import Tree
 from interpreter.workspace.incoming import Condition
 from interpreter.workspace.paths import checked
@@ -46,7 +46,7 @@ class SingleFile:
     def __init__(self, tree: Tree, path: str, coming: int, condition: Condition | None) -> None:
         self._tree = tree
         self._condition = condition
-        self._incoming = tree.receive(path, coming)
+        self._incoming = tree.receive(path, tree.budget(coming))
         self.write = self._incoming.write
         self.close = self._incoming.close
 
@@ -79,7 +79,7 @@ class Upload:
     """A request's body on its way to its target."""
 
     def __init__(
-        self, call: ApiHandler, files: Files, tree: Tree, target: Target, digest: Digest
+        self, call: ApiHandler, files: SessionFiles, tree: Tree, target: Target, digest: Digest
     ) -> None:
         self._call = call
         self._files = files
@@ -190,8 +190,8 @@ async def begin(call: ApiHandler) -> Upload:
             "If-Match and If-None-Match cannot hold of the many files of a form.",
             "Send the files one by one.",
         )
-    files = call.orchestrator.files
-    tree = await files.open(call.path["session_id"], change=True)
+    files = call.orchestrator.files.of(call.path["session_id"])
+    tree = await files.open(change=True)
 
     def make_target() -> Target:
         if form is not None:

@@ -24,9 +24,11 @@ from interpreter.errors import (
     WorkspaceExists,
     WorkspaceInUse,
     WorkspaceNotFound,
+    WrongDigest,
     WrongState,
 )
 from interpreter.gateway.body import Streaming
+from interpreter.gateway.file_headers import DIGESTS, Digest
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.operation import Operation
 from interpreter.models import (
@@ -139,7 +141,8 @@ async def receive_archive(call: ApiHandler) -> Streaming[None]:
     except msgspec.ValidationError as e:
         raise InvalidRequest(f"The workspace cannot be called so: {e}.") from None
     call.orchestrator.check_open()
-    return Streaming(lambda chunks: call.orchestrator.named.restore(request, chunks))
+    digest = Digest(call.request.headers)
+    return Streaming(lambda body: call.orchestrator.named.restore(request, digest.checked(body)))
 
 
 async def restore_workspace(call: ApiHandler) -> Any:
@@ -230,8 +233,9 @@ OPERATIONS = [
         query=Restored,
         path_types={"workspace": WorkspaceName},
         answers={201: Workspace},
+        headers=DIGESTS,
         errors=(
-            *(InvalidArchive, WorkspaceExists, LimitTooHigh, OwnerDiskFull),
+            *(InvalidArchive, WrongDigest, WorkspaceExists, LimitTooHigh, OwnerDiskFull),
             *(NoSpaceLeft, FilesUnreachable, SandboxFailed, ShuttingDown),
         ),
     ),

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 THREADS = 8
+THREADS_OF_ONE = 2
+"""What a session gets of them at a time: a cell can make work on its files last."""
 
 
 def _check_named(session: LiveSession, change: bool) -> None:
@@ -44,23 +47,14 @@ class Files:
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._orchestrator = orchestrator
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="files")
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    @asynccontextmanager
-    async def tree(self, session_id: str, *, change: bool = False) -> AsyncIterator[Tree]:
-        """A session's files, to look at or also to change them."""
-        tree = await self.open(session_id, change=change)
-        try:
-            yield tree
-        finally:
-            tree.close()
-
-    async def open(self, session_id: str, *, change: bool) -> Tree:
-        """The same, to be closed by the caller."""
-        if change and self._orchestrator.draining:
-            raise ShuttingDown("The gateway is about to stop.")
-        session = await self._session(session_id, change)
-        assert session.record.workspace_id is not None
-        return await self._orchestrator.workspaces.tree(session.record.workspace_id, session.limits)
+    def of(self, session_id: str) -> SessionFiles:
+        """Those of one session, which keeps no more than a few threads from the others."""
+        turns = self._turns.get(session_id)
+        if turns is None:
+            turns = self._turns[session_id] = asyncio.Semaphore(THREADS_OF_ONE)
+        return SessionFiles(self._orchestrator, session_id, self._threads, turns)
 
     async def keep(self, request: WorkspaceCreate, session_id: str) -> None:
         """Makes a named workspace with the files of a session, which keeps its own."""
@@ -71,7 +65,7 @@ class Files:
             wanted = WorkspaceCopy(to=request.name, owner=request.owner, disk_mb=request.disk_mb)
             await orchestrator.named.copy(name, wanted)
             return
-        session = await self._session(session_id, change=False)
+        session = await self.of(session_id).session(change=False)
         assert session.record.workspace_id is not None
         source = await orchestrator.workspaces.open(session.record.workspace_id)
         if request.disk_mb is None:
@@ -83,8 +77,45 @@ class Files:
             orchestrator.get(session_id)  # it is told that, and not how its files failed
             raise
 
-    async def _session(self, session_id: str, change: bool) -> LiveSession:
-        session = self._orchestrator.get(session_id)
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class SessionFiles:
+    """The files of one session."""
+
+    def __init__(
+        self,
+        orchestrator: Orchestrator,
+        session_id: str,
+        threads: ThreadPoolExecutor,
+        turns: asyncio.Semaphore,
+    ) -> None:
+        self._orchestrator = orchestrator
+        self._session_id = session_id
+        self._threads = threads
+        self._turns = turns
+
+    @asynccontextmanager
+    async def tree(self, *, change: bool = False) -> AsyncIterator[Tree]:
+        """To look at them, or also to change them."""
+        tree = await self.open(change=change)
+        try:
+            yield tree
+        finally:
+            tree.close()
+
+    async def open(self, *, change: bool) -> Tree:
+        """The same, to be closed by the caller."""
+        if change and self._orchestrator.draining:
+            raise ShuttingDown("The gateway is about to stop.")
+        session = await self.session(change=change)
+        assert session.record.workspace_id is not None
+        return await self._orchestrator.workspaces.tree(session.record.workspace_id, session.limits)
+
+    async def session(self, *, change: bool) -> LiveSession:
+        """The session, if its files can be used."""
+        session = self._orchestrator.get(self._session_id)
         session.check_here()
         await session.created.wait()
         if session.record.workspace_id is None:
@@ -97,12 +128,13 @@ class Files:
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
         """Does work on files in a thread, always to its end: descriptors are closed only after it."""
-        working = asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
-        try:
-            return await asyncio.shield(working)
-        except asyncio.CancelledError:
-            await asyncio.wait({working})
-            raise
+        async with self._turns:
+            working = asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+            try:
+                return await asyncio.shield(working)
+            except asyncio.CancelledError:
+                await asyncio.wait({working})
+                raise
 
     def later(self, work: Callable[[], object]) -> None:
         """Does work on files that nobody waits for."""
@@ -110,6 +142,3 @@ class Files:
             self._threads.submit(work)
         except RuntimeError:  # the gateway ends, and the threads have ended
             work()
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from weakref import WeakValueDictionary
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -66,6 +67,7 @@ class NamedWorkspaces:
         """Names that are being given."""
         self._ids: set[str] = set()
         """Ids of those that are being made or removed."""
+        self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def load(self) -> None:
         """Called at start."""
@@ -240,6 +242,12 @@ class NamedWorkspaces:
     # -- changing
 
     async def update(self, name: str, request: WorkspaceUpdate) -> None:
+        # One after another: what one gives it is what the next one finds.
+        changing = self._changing.setdefault(self.find(name).id, asyncio.Lock())
+        async with changing:
+            await self._update(name, request)
+
+    async def _update(self, name: str, request: WorkspaceUpdate) -> None:
         record = self.find(name)
         self._store.condition.check()
         owner = record.owner if request.owner is UNSET else request.owner

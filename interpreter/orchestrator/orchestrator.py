@@ -437,15 +437,16 @@ class Orchestrator:
     # -- changing sessions
 
     async def update(self, session_id: str, request: SessionUpdate) -> LiveSession:
-        session = self.get(session_id)
-        session.check_here()
-        self._store.condition.check()
-        limits = policy.session_limits(self._config, request.limits, session.limits)
-        if (workspace := session.record.workspace) is not None:
-            limits = policy.in_workspace(limits, request.limits, workspace, session.limits.disk_mb)
-        more_disk = limits.disk_mb - session.limits.disk_mb
-        with self.named.quotas.room_for(session.record.owner, more_disk):
-            await self._update(session, limits, request)
+        async with self.get(session_id).updating:
+            session = self.get(session_id)
+            session.check_here()
+            self._store.condition.check()
+            limits = policy.session_limits(self._config, request.limits, session.limits)
+            if (workspace := session.record.workspace) is not None:
+                limits = policy.in_workspace(limits, request.limits, workspace, session.limits.disk_mb)
+            more_disk = limits.disk_mb - session.limits.disk_mb
+            with self.named.quotas.room_for(session.record.owner, more_disk):
+                await self._update(session, limits, request)
         return session
 
     async def _update(self, session: LiveSession, limits: Limits, request: SessionUpdate) -> None:
@@ -464,7 +465,15 @@ class Orchestrator:
         live, reservation = session.live, self._reservations.get(session.id)
         if session.state is SessionState.creating:
             raise WrongState("This session is being created.", "Try again when it is ready.")
+        has = session.limits.disk_mb
+        if wanted.disk_mb < has and session.record.workspace_id is not None:
+            # What it may hold is what counts for its owner, and it may hold that already.
+            raise LimitFixed(
+                f"The workspace of this session cannot shrink below its {has:,} MB.",
+                "Take what you need of it to another session.",
+            )
         if live is None or reservation is None:
+            await self._change_disk(session, wanted.disk_mb)
             return
         before = reservation.limits
         if not reservation.change(wanted):
@@ -479,16 +488,36 @@ class Orchestrator:
             reservation.change(before)
             raise LimitFixed(f"{fixed} cannot be changed while this session has its sandbox.")
 
+    async def _change_disk(self, session: LiveSession, megabytes: int) -> None:
+        """Of a session without a sandbox, which may only become larger."""
+        workspace = session.record.workspace_id
+        if workspace is None or megabytes == session.limits.disk_mb:
+            return
+        grown = await self.workspaces.grow(workspace, megabytes)
+        if not grown:
+            # While it is not mounted no right that only some have is needed for that.
+            await self.workspaces.rest(workspace)
+            grown = await self.workspaces.grow(workspace, megabytes)
+        if not grown:
+            raise LimitFixed(
+                "The workspace of this session cannot hold more now.",
+                "Try again when nobody reads its files; the gateway's log says why.",
+            )
+
     async def start_session(self, session_id: str) -> LiveSession:
         """Brings a session back that was stopped or failed."""
         self.check_open()
         session = self.get(session_id)
         session.check_here()
-        if session.state in states.WITH_SANDBOX:
+        async with session.updating:
+            self.get(session_id)
+            has_sandbox = session.state in states.WITH_SANDBOX
+            if not has_sandbox:
+                session.creating("it is started again")
+                creation = self._create_later(session)
+        if has_sandbox:
             await session.wake()
             return session
-        session.creating("it is started again")
-        creation = self._create_later(session)
         await asyncio.wait({creation})
         if creation.cancelled():
             raise WrongState("The session was stopped or deleted before it was started.")
@@ -524,8 +553,8 @@ class Orchestrator:
         except BaseException:
             self._sessions[session_id] = session  # to be deleted once more
             raise
-        async with session.attaching:
-            pass  # what is being attached is attached first
+        async with session.attaching, session.updating:
+            pass  # what is being attached or changed is so first
         self._reaper.forget(session)
         await session.forget()
         executions = await self._store.count_executions(session_id)

@@ -107,6 +107,8 @@ class LiveSession:
         self._store = store
         self.attaching = asyncio.Lock()
         """Held while its inputs are changed."""
+        self.updating = asyncio.Lock()
+        """Held while its limits are changed, which a start of it waits for."""
         self._changing = asyncio.Lock()
         self._remembering = asyncio.Lock()
         self._remembers = last_seq is None

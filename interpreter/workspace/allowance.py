@@ -19,6 +19,8 @@ MEGABYTE = 1024 * 1024
 RESERVE = 64 * MEGABYTE
 """What is left free of the disk that all workspaces are on."""
 
+COUNTING_SECONDS = 30.0
+
 
 @dataclass(frozen=True)
 class Allowance:
@@ -58,11 +60,33 @@ class Allowance:
 
     def _used(self) -> int:
         # Counted by a program that needs no memory to speak of for a tree of any size and depth.
-        counted = subprocess.run(
-            ["du", "--summarize", "--one-file-system", "--block-size=1", "--", self.workspace],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        try:
+            counted = subprocess.run(
+                ["du", "--summarize", "--one-file-system", "--block-size=1", "--", self.workspace],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=COUNTING_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise NoSpaceLeft(
+                "There are too many files in the workspace to be counted.", "Delete some of them first."
+            ) from None
         size = counted.stdout.split(b"\t")[0]
         return int(size) if size.isdigit() else 0
+
+
+class Budget:
+    """What one request writes, in one file or in many: all of it counts."""
+
+    def __init__(self, allowance: Allowance, coming: int = 0) -> None:
+        """`coming` is how much it will be, 0 if that is not known. Raises an error if it cannot fit."""
+        self._allowance = allowance
+        self._used = allowance.begin(coming)
+
+    def take(self, count: int) -> None:
+        self._used += count
+
+    def check(self, size: int) -> None:
+        """Called again and again while a file grows, with what it has by now."""
+        self._allowance.check(self._used - size, size)

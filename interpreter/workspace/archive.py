@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tarfile
 import zipfile
 import zlib
@@ -16,6 +17,7 @@ from collections.abc import Generator, Iterator
 from datetime import datetime
 from typing import Literal
 
+from interpreter.errors import TooManyFiles
 from interpreter.models.files import FileType
 from interpreter.workspace import about, beneath, paths
 from interpreter.workspace.allowance import MEGABYTE
@@ -26,6 +28,8 @@ MIME_TYPES: dict[Format, str] = {"zip": "application/zip", "tar.gz": "applicatio
 PIECE = MEGABYTE
 LEVEL = 1
 """Of compression: what is sent is to be small, but not to be waited for."""
+MOST_NAMES = 20_000_000
+"""Bytes of names in a zip: its directory is at its end, and until then they are in memory."""
 _GZIP = 16 + zlib.MAX_WBITS
 _BLOCK = tarfile.BLOCKSIZE
 
@@ -39,7 +43,10 @@ class Archive:
         self._source = _Source(top)
         about = os.fstat(top)
         entries = walk(top) if stat.S_ISDIR(about.st_mode) else iter([Found("", about)])
-        self._pieces = (_zip if format == "zip" else _tar)(entries, self._source, name)
+        if format == "zip":
+            self._pieces = _zip(_remembered(entries, name), self._source, name)
+        else:
+            self._pieces = _tar(entries, self._source, name)
 
     def next(self) -> bytes:
         """The next piece; empty at the end."""
@@ -54,6 +61,12 @@ class Archive:
     def close(self) -> None:
         self._pieces.close()
         self._source.close()
+
+
+def check(top: int, name: str, format: Format) -> None:
+    """Raises TooManyFiles before anybody is sent the beginning of what cannot be completed."""
+    for _ in _remembered(walk(top), name) if format == "zip" else walk(top):
+        pass
 
 
 class _Source:
@@ -158,6 +171,18 @@ def _inner_link(top: int, path: str) -> str | None:
 
 
 # -- zip
+
+
+def _remembered(entries: Iterator[Found], name: str) -> Iterator[Found]:
+    """The same entries, as long as there is room for their names."""
+    taken = 0
+    for found in entries:
+        taken += sys.getsizeof(paths.readable(_name(name, found)))
+        if taken > MOST_NAMES:
+            raise TooManyFiles(
+                "The names in this tree are too long for a zip.", "Ask for a tar.gz, or for less of it."
+            )
+        yield found
 
 
 class _Sink:

@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from interpreter.errors import DatasetsFull, InvalidArchive
+from interpreter.errors import InvalidArchive
 from interpreter.workspace import unpack as program
-from interpreter.workspace.room import Claim
+from interpreter.workspace.finishing import finished
+from interpreter.workspace.room import Claim, check_disk, no_space
 
 MOST_ENTRIES = 10_000
 
@@ -52,7 +53,7 @@ async def unpack(archive: Path, folder: Path, claim: Claim) -> list[PackedFile]:
         env={"LC_ALL": "C.UTF-8"},
     )
     try:
-        files = await _listen(child, claim)
+        files = await _listen(child, folder, claim)
     finally:
         with contextlib.suppress(ProcessLookupError):
             child.kill()
@@ -60,7 +61,7 @@ async def unpack(archive: Path, folder: Path, claim: Claim) -> list[PackedFile]:
     return sorted(files, key=lambda file: file.path)
 
 
-async def _listen(child: asyncio.subprocess.Process, claim: Claim) -> list[PackedFile]:
+async def _listen(child: asyncio.subprocess.Process, folder: Path, claim: Claim) -> list[PackedFile]:
     assert child.stdin is not None
     assert child.stdout is not None
     files: list[PackedFile] = []
@@ -71,10 +72,11 @@ async def _listen(child: asyncio.subprocess.Process, claim: Claim) -> list[Packe
             files.append(PackedFile(said.path, said.size, said.sha256))
         elif said.more:
             claim.take(said.more)
+            await finished(check_disk, folder)
             granted += said.more
             child.stdin.write(b"ok\n")
         elif said.full:
-            raise DatasetsFull("There is no space left on the disk.", "Free some space and try again.")
+            raise no_space()
         elif said.refused is not None:
             raise InvalidArchive(f"The archive is not unpacked: {said.refused}.")
         elif said.done:

@@ -33,7 +33,7 @@ from interpreter.errors import DatasetNotFound, DatasetsFull, InvalidPath
 from interpreter.workspace import archives
 from interpreter.workspace.archives import PackedFile
 from interpreter.workspace.finishing import finished
-from interpreter.workspace.room import MEGABYTE, Claim, Room
+from interpreter.workspace.room import MEGABYTE, Claim, Room, no_space
 from interpreter.workspace.upload import write_file
 
 log = structlog.get_logger()
@@ -184,8 +184,7 @@ class Datasets:
                 await finished(self._remove, id)
                 claim.release()
                 if isinstance(e, OSError) and e.errno in NO_ROOM:
-                    hint = "Free some space and try again."
-                    raise DatasetsFull("There is no space left on the disk.", hint) from e
+                    raise no_space() from e
                 raise
         await self.collect()
         return made

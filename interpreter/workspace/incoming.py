@@ -10,17 +10,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
 import threading
 from collections.abc import Callable, Sequence
 
 from interpreter.models.files import FileEntry
 from interpreter.workspace import about, beneath, paths
-from interpreter.workspace.allowance import MEGABYTE, Allowance
+from interpreter.workspace.allowance import MEGABYTE, Budget
 from interpreter.workspace.reasons import explained
 
 Condition = Callable[[str | None], None]
-"""Is given the ETag of the file that is there, None if there is none, and may raise an error."""
+"""Is given the ETag of what is there, None if there is nothing, and may raise an error."""
 COPY = 8 * MEGABYTE
 IOV_MAX = 1024
 
@@ -65,12 +64,10 @@ class Owner:
 class Incoming:
     """One file that arrives. Calls block; `close` may be called at any time and more than once."""
 
-    def __init__(self, root: int, allowance: Allowance, path: str, coming: int = 0) -> None:
-        """`coming` is the size, 0 when it is not known. Raises an error if it cannot fit."""
+    def __init__(self, root: int, budget: Budget, path: str) -> None:
         self.path = path
         self.size = 0
-        self._allowance = allowance
-        self._used = allowance.begin(coming)
+        self._budget = budget
         self._checked = 0
         self._lock = threading.Lock()
         self._root = os.dup(root)
@@ -122,8 +119,9 @@ class Incoming:
 
     def _grow(self, more: int) -> None:
         self.size += more
+        self._budget.take(more)
         if self.size - self._checked >= MEGABYTE:
-            self._allowance.check(self._used, self.size)
+            self._budget.check(self.size)
             self._checked = self.size
 
     def _check_open(self) -> None:
@@ -135,11 +133,11 @@ class Incoming:
         FileExistsError if it has to be `new` and is not."""
         with self._lock, _placing:
             self._check_open()
-            self._allowance.check(self._used, self.size)
+            self._budget.check(self.size)
             before = _there(directory, name)
             if condition is not None:
-                known = before is not None and stat.S_ISREG(before.st_mode)
-                condition(about.etag(before) if before is not None and known else None)
+                # A link, a pipe or a socket has one as well: it is there, and would be replaced.
+                condition(None if before is None else about.etag(before))
             if self._hidden is None:
                 hidden = paths.temporary()
                 os.link(f"/proc/self/fd/{self._file}", hidden, dst_dir_fd=self._root)

@@ -11,38 +11,48 @@ import contextlib
 import errno
 import os
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 from interpreter.workspace import paths
 
-LONGEST_SECONDS = 600.0
+LONGEST_SECONDS = 60.0
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def remove_tree(parent: int, name: str) -> None:
-    """Deletes the directory of this name. Raises OSError; what is left then is where it was."""
-    until = time.monotonic() + LONGEST_SECONDS
+def remove_tree(parent: int, name: str, seconds: float | None = None) -> None:
+    """Deletes the directory of this name. Raises OSError; what is left then is still in it, but its
+    directories may be on top and have other names. It can be called again."""
+    until = time.monotonic() + (LONGEST_SECONDS if seconds is None else seconds)
     top = os.open(name, _DIRECTORY, dir_fd=parent)
     try:
-        while _empty(top):
-            if time.monotonic() > until:
-                raise OSError(errno.EBUSY, "it is filled faster than it can be emptied")
+        while _empty(top, until):
+            pass
     finally:
         os.close(top)
     os.rmdir(name, dir_fd=parent)
 
 
-def _empty(top: int) -> bool:
+def _empty(top: int, until: float) -> bool:
     """Takes everything out that is there now, by one level; returns whether there was anything."""
     found = False
-    with os.scandir(top) as entries:
-        for entry in entries:
-            found = True
-            if not _unlink(top, entry.name):
-                _empty_one(top, entry.name)
+    for name in _names(top, until):
+        found = True
+        if not _unlink(top, name):
+            _empty_one(top, name, until)
     return found
 
 
-def _empty_one(top: int, name: str) -> None:
+def _names(directory: int, until: float) -> Iterator[str]:
+    """What is in a directory. A cell can make more faster than it is taken out."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if time.monotonic() > until:
+                raise OSError(errno.EBUSY, "it takes too long to empty it")
+            yield entry.name
+
+
+def _empty_one(top: int, name: str, until: float) -> None:
     try:
         directory = os.open(name, _DIRECTORY, dir_fd=top)
     except (FileNotFoundError, NotADirectoryError):
@@ -52,10 +62,9 @@ def _empty_one(top: int, name: str) -> None:
             return
         raise
     try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if not _unlink(directory, entry.name):
-                    _move_up(directory, entry.name, top)
+        for inner in _names(directory, until):
+            if not _unlink(directory, inner):
+                _move_up(directory, inner, top)
     finally:
         os.close(directory)
     try:
@@ -81,3 +90,17 @@ def _unlink(directory: int, name: str) -> bool:
             raise
         return False
     return True
+
+
+def tidy(workspace: Path, seconds: float) -> None:
+    """Removes what a gateway that was killed left on top of a workspace, as far as there is time.
+    Called before this one puts anything there itself. Raises OSError."""
+    until = time.monotonic() + seconds
+    top = os.open(workspace, _DIRECTORY)
+    try:
+        for name in [name for name in _names(top, until) if paths.is_temporary(name)]:
+            if not _unlink(top, name):
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    remove_tree(top, name, until - time.monotonic())
+    finally:
+        os.close(top)

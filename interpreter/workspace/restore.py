@@ -2,7 +2,7 @@
 
 The archive comes from anywhere. Python's reader keeps whole headers in memory, however long they say
 they are: here that ends this process and nothing else. A gateway that is root shuts it into the
-folder, as the user whose files they become. It is started with nothing but the standard library:
+folder, as the user whose files they become. It has nothing but the standard library and `whole_tar`:
 
     python -I -S restore.py '{"root": DESCRIPTOR, "uid": 1, "gid": 1, "bytes": 1, "entries": 1}'
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gzip
 import io
 import json
 import os
@@ -26,7 +25,13 @@ import stat
 import sys
 import tarfile
 from collections.abc import Sequence
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
+
+if __name__ == "__main__":
+    sys.path.append(os.path.dirname(__file__))
+    from whole_tar import Refused, entries  # type: ignore[import-not-found]
+else:
+    from interpreter.workspace.whole_tar import Refused, entries
 
 MEMORY_BYTES = 512 * 1024 * 1024
 CPU_SECONDS = 6 * 3600
@@ -40,25 +45,8 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Refused(Exception):
-    """What is wrong with an archive, for whoever sent it."""
-
-
 class Full(Exception):
     """It does not fit."""
-
-
-class Entry(tarfile.TarInfo):
-    """An entry that has to be whole: where one is not, Python would take the archive to be over."""
-
-    @classmethod
-    def frombuf(cls, buf: Any, encoding: Any, errors: Any) -> Any:
-        try:
-            return super().frombuf(buf, encoding, errors)
-        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
-            raise
-        except tarfile.HeaderError:
-            raise Refused("it is damaged, or not a tar file") from None
 
 
 def shown(path: str) -> str:
@@ -227,19 +215,8 @@ def _there(folder: int, name: str) -> bool:
 
 
 def restore(source: io.BufferedReader, tree: Tree) -> None:
-    zipped = source.peek(2)[:2] == b"\x1f\x8b"
-    stream: BinaryIO = gzip.GzipFile(fileobj=source) if zipped else source  # type: ignore[assignment]
-    with tarfile.open(
-        fileobj=stream, mode="r|", bufsize=PIECE, tarinfo=Entry,
-        encoding="utf-8", errors="surrogateescape",
-    ) as archive:  # fmt: skip
-        while (entry := archive.next()) is not None:
-            tree.add(entry, archive.extractfile(entry) if entry.isreg() else None)
-            # Else it would remember all of them.
-            archive.members = []  # type: ignore[attr-defined]
-    # The checksum of all of it is at the very end.
-    while rest := stream.read(PIECE):
-        tree.pass_over(len(rest))
+    for entry, contents in entries(source, tree.pass_over):
+        tree.add(entry, contents)
 
 
 def confine(root: int, uid: int, gid: int) -> None:

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from interpreter.errors import DatasetsFull
+from interpreter.workspace import allowance
 
 MEGABYTE = 1024 * 1024
+
+
+def check_disk(folder: Path) -> None:
+    """Blocks. Raises DatasetsFull when the disk has no more than what is left for the gateway."""
+    disk = os.statvfs(folder)
+    if disk.f_bavail * disk.f_frsize < allowance.RESERVE:
+        raise no_space()
+
+
+def no_space() -> DatasetsFull:
+    return DatasetsFull("There is no space left on the disk.", "Free some space and try again.")
 
 
 class Room:

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from interpreter.errors import FileConflict, InvalidPath
 from interpreter.models.files import Directory, FileEntry
-from interpreter.workspace import about, beneath, paths
-from interpreter.workspace.allowance import Allowance
+from interpreter.workspace import about, archive, beneath, paths
+from interpreter.workspace.allowance import Allowance, Budget
 from interpreter.workspace.archive import Archive, Format
 from interpreter.workspace.copying import copy_tree
 from interpreter.workspace.incoming import Condition, Incoming, Owner
@@ -92,7 +92,7 @@ class Tree:
         with explained(path), self._found(path) as found:
             if not stat.S_ISDIR(os.fstat(found).st_mode):
                 return Archive(self._readable(path, found), name, format)
-            check_size(found)
+            archive.check(found, name, format)
             return Archive(os.dup(found), name, format)
 
     @contextmanager
@@ -130,11 +130,15 @@ class Tree:
 
     # -- writing
 
-    def receive(self, path: str, coming: int = 0) -> Incoming:
+    def budget(self, coming: int = 0) -> Budget:
+        """For all files of a request, whose size together is `coming` if that is known."""
+        return Budget(self._allowance, coming)
+
+    def receive(self, path: str, budget: Budget) -> Incoming:
         """The beginning of a file that is to be stored at this path."""
         self._check_not_top(path)
         self._check_place(path)
-        return Incoming(self._root, self._allowance, path, coming)
+        return Incoming(self._root, budget, path)
 
     def store(
         self, incoming: Incoming, condition: Condition | None = None, *, new: bool = False
@@ -192,7 +196,7 @@ class Tree:
                 return self._copy_directory(found, to)
             source = self._readable(path, found)
             try:
-                incoming = self.receive(to, now.st_size)
+                incoming = self.receive(to, self.budget(now.st_size))
                 try:
                     incoming.copy(source)
                     return self.store(incoming, new=not overwrite)[0]

@@ -2,7 +2,7 @@
 
 Python's readers of archives keep whole headers and directories in memory, however long an archive
 says they are. Here such an archive ends this process and nothing else: its memory and its time
-are limited. It is started with nothing but the standard library:
+are limited. It has nothing but the standard library and `whole_tar`:
 
     python -I -S unpack.py ARCHIVE FOLDER ENTRIES
 
@@ -17,15 +17,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import os
 import resource
 import stat
 import sys
-import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any, NamedTuple
+
+if __name__ == "__main__":
+    sys.path.append(os.path.dirname(__file__))
+    from whole_tar import Refused, entries  # type: ignore[import-not-found]
+else:
+    from interpreter.workspace.whole_tar import Refused, entries
 
 MEMORY_BYTES = 512 * 1024 * 1024
 CPU_SECONDS = 3600
@@ -33,10 +39,6 @@ GRANT = 16 * 1024 * 1024
 PIECE = 1024 * 1024
 LONGEST_NAME, LONGEST_PATH, DEEPEST = 255, 1024, 64
 FOLDER_MODE, FILE_MODE = 0o755, 0o444
-
-
-class Refused(Exception):
-    """What is wrong with an archive, for whoever sent it."""
 
 
 class Entry(NamedTuple):
@@ -49,12 +51,12 @@ class Entry(NamedTuple):
 # -- reading archives
 
 
-def entries_of(path: str) -> Iterator[Entry]:
+def entries_of(path: str, passed: Callable[[int], None]) -> Iterator[Entry]:
     with open(path, "rb") as file:
-        start = file.read(4)
-    if start[:2] == b"PK":
-        return _zip_entries(path)
-    return _tar_entries(path, "r|gz" if start[:2] == b"\x1f\x8b" else "r|")
+        if file.peek(2)[:2] == b"PK":
+            yield from _zip_entries(path)
+        else:
+            yield from _tar_entries(file, passed)
 
 
 def _zip_entries(path: str) -> Iterator[Entry]:
@@ -74,17 +76,14 @@ def _zip_entries(path: str) -> Iterator[Entry]:
                 yield Entry(info.filename, contents)
 
 
-def _tar_entries(path: str, mode: str) -> Iterator[Entry]:
-    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
-        for info in archive:
-            if info.isdir():
-                yield Entry(info.name, None)
-                continue
-            if not info.isreg() or info.issparse():
-                raise Refused(f"{shown(info.name)} is neither a plain file nor a folder")
-            contents = archive.extractfile(info)
-            assert contents is not None
+def _tar_entries(file: io.BufferedReader, passed: Callable[[int], None]) -> Iterator[Entry]:
+    for info, contents in entries(file, passed):
+        if contents is not None and not info.issparse():
             yield Entry(info.name, contents)
+        elif info.isdir():
+            yield Entry(info.name, None)
+        else:
+            raise Refused(f"{shown(info.name)} is neither a plain file nor a folder")
 
 
 def shown(name: str) -> str:
@@ -159,7 +158,7 @@ class Tree:
         size, digest = 0, hashlib.sha256()
         try:
             while piece := contents.read(PIECE):
-                self._need_room(len(piece))
+                self.need_room(len(piece))
                 digest.update(piece)
                 size += len(piece)
                 rest = memoryview(piece)
@@ -170,7 +169,7 @@ class Tree:
             os.close(file)
         say(path="/".join(parts), size=size, sha256=digest.hexdigest())
 
-    def _need_room(self, count: int) -> None:
+    def need_room(self, count: int) -> None:
         if self._granted < count:
             more = max(GRANT, count)
             say(more=more)
@@ -191,7 +190,7 @@ def say(**values: Any) -> None:
 
 def unpack(archive: str, folder: str, most: int) -> None:
     tree = Tree(folder, most)
-    for entry in entries_of(archive):
+    for entry in entries_of(archive, tree.need_room):
         tree.add(entry)
     if tree.empty:
         raise Refused("there is no file in it")

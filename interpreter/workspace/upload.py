@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from interpreter.workspace.finishing import finished
-from interpreter.workspace.room import Claim
+from interpreter.workspace.room import Claim, check_disk
 
 PIECE = 1024 * 1024
 FILE_MODE = 0o444
@@ -17,11 +17,13 @@ class _File:
     """A new file and its checksum. All calls block."""
 
     def __init__(self, path: Path) -> None:
+        self._folder = path.parent
         self._file = path.open("xb", buffering=0)
         self._digest = hashlib.sha256()
         self.size = 0
 
     def write(self, pieces: list[bytes]) -> None:
+        check_disk(self._folder)
         for piece in pieces:
             rest = memoryview(piece)
             while rest:

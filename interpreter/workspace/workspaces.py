@@ -15,6 +15,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Set
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -23,6 +24,7 @@ from interpreter.models import Limits
 from interpreter.runtimes.base import FilesElsewhere
 from interpreter.workspace.allowance import Allowance
 from interpreter.workspace.image import CommandFailed, Image, usable
+from interpreter.workspace.removal import tidy
 from interpreter.workspace.storage import EnforcedBy, Storage, Workspace
 from interpreter.workspace.tree import Tree
 from interpreter.workspace.watching.watch import Watched, Watcher
@@ -30,6 +32,7 @@ from interpreter.workspace.watching.watch import Watched, Watcher
 log = structlog.get_logger()
 
 SUFFIX = ".img"
+TIDYING_SECONDS = 5.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -43,7 +46,10 @@ class Workspaces(Storage):
         self._watcher = Watcher()
         self.disk_enforced_by: EnforcedBy = "nothing"
         self.not_enforced_because: str | None = "it was not tried"
-        self._mounting = threading.Lock()
+        self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._locking = threading.Lock()
+        self._tidy: set[str] = set()
+        """Those in which an earlier gateway has left nothing."""
 
     async def prepare(self) -> None:
         if self._elsewhere is not None:
@@ -89,6 +95,7 @@ class Workspaces(Storage):
             if e.errno not in NO_ROOM:
                 raise
             raise SandboxFailed(f"The session got no disk: {e.strerror}.") from e
+        self._tidy.add(id)
         return Workspace(self.path(id), self.disk_enforced_by)
 
     async def open(self, id: str) -> Workspace:
@@ -97,15 +104,27 @@ class Workspaces(Storage):
 
         def mount() -> None:
             # A session can be started while somebody looks at its files: it is mounted once.
-            with self._mounting:
+            with self._alone(id):
                 if image.file.exists() and not image.mounted:
                     image.mount()
+                self._tidy_up(id)
 
         try:
             await asyncio.to_thread(mount)
         except OSError as e:
             raise SandboxFailed(f"The session's disk cannot be used: {e}.") from e
         return Workspace(image.at, "filesystem" if image.exists else "nothing")
+
+    def _tidy_up(self, id: str) -> None:
+        if id in self._tidy or not self.here:
+            return
+        self._tidy.add(id)
+        try:
+            tidy(self.path(id), TIDYING_SECONDS)
+        except FileNotFoundError:
+            pass  # nobody has it any more
+        except OSError as e:
+            log.warning("a workspace is not tidy", workspace=id, reason=str(e))
 
     async def tree(self, id: str, limits: Limits) -> Tree:
         """The files of a workspace, whether a sandbox uses it or not; to be closed."""
@@ -147,11 +166,13 @@ class Workspaces(Storage):
             return None
 
     async def grow(self, id: str, megabytes: int) -> bool:
-        return await asyncio.to_thread(self._grow, self._image(id), megabytes)
+        return await asyncio.to_thread(self._grow, id, megabytes)
 
-    def _grow(self, image: Image, megabytes: int) -> bool:
+    def _grow(self, id: str, megabytes: int) -> bool:
+        image = self._image(id)
         try:
-            return not image.exists or image.grow(megabytes)
+            with self._alone(id):
+                return not image.exists or image.grow(megabytes)
         except OSError as e:
             log.error("a workspace could not grow", workspace=image.at.name, reason=str(e))
             return False
@@ -164,11 +185,13 @@ class Workspaces(Storage):
 
     def _remove(self, id: str) -> int:
         image = self._image(id)
+        self._tidy.discard(id)
         try:
             if not image.exists:
                 return _remove_directory(image.at)
-            size = image.used()
-            image.remove()
+            with self._alone(id):
+                size = image.used()
+                image.remove()
         except OSError as e:
             log.error("a workspace could not be removed", workspace=id, reason=str(e))
             return 0
@@ -197,6 +220,14 @@ class Workspaces(Storage):
                 do(id)
 
         await asyncio.to_thread(do_each)
+
+    def _alone(self, id: str) -> threading.Lock:
+        """To be held by whoever mounts a workspace, changes its size or removes it."""
+        with self._locking:
+            lock = self._locks.get(id)
+            if lock is None:
+                lock = self._locks[id] = threading.Lock()
+            return lock
 
     def _image(self, id: str) -> Image:
         return Image(self._root / (id + SUFFIX), self.path(id))

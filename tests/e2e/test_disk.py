@@ -87,6 +87,25 @@ def test_a_session_has_the_disk_it_asked_for(megabytes: int, http: httpx.Client,
     http.delete(f"/v1/sessions/{created['id']}")
 
 
+def test_a_stopped_session_can_have_more_disk_and_not_less(
+    small: str, http: httpx.Client, run_in: RunIn
+) -> None:
+    path = f"/v1/sessions/{small}"
+    run_in(small, "open('kept.txt', 'w').write('here')")
+    assert http.post(f"{path}/stop").json()["state"] == "stopped"
+    less = http.patch(path, json={"limits": {"disk_mb": 16}})
+    assert (less.status_code, less.json()["error"]["code"]) == (409, "limit_fixed")
+    assert http.get(path).json()["limits"]["disk_mb"] == 32
+    more = http.patch(path, json={"limits": {"disk_mb": 96, "file_mb": 64}})
+    assert more.json()["limits"]["disk_mb"] == 96
+    stored = http.put(f"{path}/files/large", content=b"x" * (48 * MEGABYTE))
+    assert stored.status_code == 201, stored.text
+    http.post(f"{path}/start")
+    here = run_in(small, "import os; s = os.statvfs('.'); s.f_blocks * s.f_frsize")
+    assert 64 * MEGABYTE < int(here["text"]) <= 96 * MEGABYTE
+    assert run_in(small, "open('kept.txt').read()")["text"] == "'here'"
+
+
 def test_the_default_session_has_the_default_disk(http: httpx.Client, session: str, run: Any) -> None:
     assert http.get(f"/v1/sessions/{session}").json()["limits"]["disk_mb"] == 4096
     total = int(run("import shutil; shutil.disk_usage('.').total")["text"])

@@ -206,6 +206,18 @@ def test_the_kernel_holds_a_session_to_the_size_of_its_workspace(here: Named, wa
     here.delete(name)
 
 
+def test_of_two_changes_at_once_none_is_lost(here: Named) -> None:
+    name = here.create(disk_mb=32)
+    for megabytes, owner in ((64, "ann"), (96, "bob"), (128, "eve")):
+        with ThreadPoolExecutor(2) as threads:
+            asked = [
+                threads.submit(here.client.patch, f"/v1/workspaces/{name}", json=change)
+                for change in ({"disk_mb": megabytes}, {"owner": owner})
+            ]
+            assert [answer.result().status_code for answer in asked] == [200, 200]
+        assert (here.read(name)["disk_mb"], here.read(name)["owner"]) == (megabytes, owner)
+
+
 def test_workspaces_are_listed_by_name_and_owner(here: Named) -> None:
     names = [here.create(owner=owner) for owner in ("ann", "bob", "ann")]
     everyone = here.client.get("/v1/workspaces").json()["workspaces"]

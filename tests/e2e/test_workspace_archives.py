@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import gzip
+import hashlib
 import io
 import os
 import socket
@@ -192,6 +194,20 @@ def test_what_is_refused_is_refused_with_its_reason(here: Named) -> None:
 
 
 @only("embedded")
+def test_an_archive_with_another_checksum_is_refused(here: Named) -> None:
+    good = archive(entry("a", b"x"))
+
+    def put_with(content: bytes) -> httpx.Response:
+        checksum = base64.b64encode(hashlib.sha256(content).digest()).decode()
+        headers = {"Content-Digest": f"sha-256=:{checksum}:"}
+        return here.client.put("/v1/workspaces/checked/archive", content=good, headers=headers)
+
+    assert_refused(put_with(b"other"), "wrong_digest", "sha-256")
+    assert here.client.get("/v1/workspaces/checked").status_code == 404
+    assert put_with(good).status_code == 201
+    here.client.delete("/v1/workspaces/checked")
+
+
 def test_an_upload_that_breaks_off_leaves_nothing(here: Named) -> None:
     before = left(here)
     data = archive(entry("noise", os.urandom(3_000_000)))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import hashlib
+import io
 import os
 import socket
+import tarfile
 import threading
 import time
 from collections.abc import Iterator
@@ -157,6 +161,22 @@ def test_other_bodies_stay_bounded(http: httpx.Client) -> None:
         assert_refused(http.post(path, content=pieces(size)), "request_too_large")
 
 
+def test_a_wrong_checksum_is_refused_and_nothing_is_kept(http: httpx.Client) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("empty"))
+    for content, query in ((b"x" * 3 * MEGABYTE, {}), (data.getvalue(), {"unpack": "true"})):
+        right = base64.b64encode(hashlib.sha256(content).digest()).decode()
+        wrong = base64.b64encode(hashlib.sha256(b"other").digest()).decode()
+        put = functools.partial(http.put, "/v1/datasets/d", content=content, params=query)
+        for header in ({"Content-Digest": f"sha-256=:{wrong}:"}, {"Digest": f"sha-256={wrong}"}):
+            assert_refused(put(headers=header), "wrong_digest", "sha-256")
+        assert http.get("/v1/datasets").json()["bytes"] == 0
+        assert http.get("/v1/datasets/d").status_code == 404
+        assert put(headers={"Content-Digest": f"sha-256=:{right}:"}).status_code == 201
+        assert http.delete("/v1/datasets/d").status_code == 204
+
+
 def test_many_uploads_of_one_name_end_as_one(store: Gateway, http: httpx.Client) -> None:
     def upload(number: int) -> None:
         with store.client() as client:
@@ -179,11 +199,11 @@ def test_a_full_disk_is_told_and_passes(data_root: Path, place: dict[str, str]) 
 
     data = data_root / "full"
     (data / "datasets").mkdir(parents=True)
-    mount("-t", "tmpfs", "-o", "size=16m", "datasets", data / "datasets")
+    mount("-t", "tmpfs", "-o", "size=96m", "datasets", data / "datasets")
     gateway = Gateway(data, spares="0", **place).start()
     try:
         with gateway.client() as client:
-            answer = client.put("/v1/datasets/d", content=pieces(20))
+            answer = client.put("/v1/datasets/d", content=pieces(40))
             assert_refused(answer, "datasets_full", "no space left on the disk")
             assert client.put("/v1/datasets/d", content=pieces(10)).status_code == 201
             assert client.get("/v1/datasets").json()["bytes"] == 10 * MEGABYTE

@@ -17,10 +17,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from interpreter.workspace.watching import changes
 from interpreter.workspace.watching import tree as limits
 from interpreter.workspace.watching.changes import MOST_LISTED, Found
 from interpreter.workspace.watching.recording import Recording
@@ -475,6 +477,47 @@ async def test_too_many_names_are_given_up(place: Watching, monkeypatch: pytest.
     assert await place.changes(shell(place, "seq 800 | xargs touch")) != {}
     assert await place.found(shell(place, "seq 2000 | xargs touch")) is None
     assert await place.found(lambda: None) is None
+
+
+def deep(place: Watching, names: list[bytes], files: int) -> None:
+    """Makes directories in each other, deeper than a path can say, and files in every one."""
+    at = os.open(place.path, os.O_RDONLY)
+    for name in names:
+        os.mkdir(name, dir_fd=at)
+        below = os.open(name, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+        for number in range(files):
+            os.close(os.open(f"f{number}", os.O_CREAT, dir_fd=at))
+    os.close(at)
+
+
+def remove(place: Watching) -> None:
+    """What is too deep for others."""
+    subprocess.run(["rm", "-rf", *place.path.iterdir()], check=True)
+
+
+async def test_what_is_too_deep_to_be_opened_is_not_told_of(place: Watching) -> None:
+    """Names of a sandbox's, a few bytes each, do not become hundreds of megabytes in the gateway."""
+    found = await place.found(lambda: deep(place, [b"\xff" * 255] * 250, 3))
+    assert found is not None
+    assert {len(change.path) for change in found.files} == {(255 * 4 + 1) * n + 2 for n in range(1, 16)}
+    assert len(msgspec.json.encode(found.files)) < 2_000_000
+    assert (len(found.files), found.left_out) == (45, 0)
+    remove(place)
+
+
+async def test_long_paths_are_listed_as_far_as_there_is_room(
+    place: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await place.found(lambda: deep(place, [b"\xff" * 255] * 15, 60))
+    assert found is not None
+    assert len(found.files) + found.left_out == 900
+    assert 0 < sum(len(change.path + (change.url or "")) for change in found.files) <= 1_000_000
+    monkeypatch.setattr(changes, "MOST_BYTES", 1_000_000)
+    assert await place.found(lambda: deep(place, [b"d" * 200, b"\xff" * 255] * 8, 200)) is None
+    assert await place.changes(shell(place, "echo > a")) == {"a": "created"}
+    remove(place)
 
 
 async def test_what_cannot_be_watched_is_not_known(watcher: Watcher, tmp_path: Path) -> None:

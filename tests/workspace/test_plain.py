@@ -50,6 +50,27 @@ async def test_without_root_a_workspace_is_a_directory(folder: Path) -> None:
     assert outside.is_dir()
 
 
+async def test_what_a_killed_gateway_left_in_a_workspace_is_removed(tmp_path: Path) -> None:
+    root, outside = tmp_path / "workspaces", tmp_path / "outside"
+    outside.mkdir()
+    earlier = Workspaces(root)
+    path = (await earlier.create("s-1", 16)).path
+    (path / ".interpreter-0123456789abcdef/a/b").mkdir(parents=True)
+    (path / ".interpreter-0123456789abcdef/a/file").write_bytes(b"half")
+    (path / ".interpreter-00000000000000ff").write_bytes(b"half")
+    (path / ".interpreter-00000000000000aa").symlink_to(outside)
+    (path / ".interpreter-mine").write_bytes(b"a cell's own")
+    (path / "sub/.interpreter-0123456789abcdef").mkdir(parents=True)
+    await earlier.open("s-1")
+    assert len(list(path.iterdir())) == 5, "this gateway may be using them"
+    later = Workspaces(root)
+    for _ in range(2):
+        await later.open("s-1")
+        assert {entry.name for entry in path.iterdir()} == {".interpreter-mine", "sub"}
+    assert outside.is_dir()
+    await later.remove("s-1")
+
+
 def test_a_root_that_may_not_mount_is_found_out(tmp_path: Path) -> None:
     script = (
         "import asyncio, pathlib, sys\nfrom interpreter.workspace import Workspaces\n"

@@ -20,6 +20,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tornado.httputil import HTTPHeaders
 
 from interpreter.errors import (
     FileChanged,
@@ -31,8 +32,9 @@ from interpreter.errors import (
     NoSpaceLeft,
     TooManyFiles,
 )
+from interpreter.gateway.file_headers import condition
 from interpreter.models.files import Directory, FileType
-from interpreter.workspace import OpenFile, Tree, beneath, tree, walk
+from interpreter.workspace import OpenFile, Tree, archive, beneath, removal, tree, walk
 from interpreter.workspace.allowance import Allowance
 from interpreter.workspace.paths import checked
 from tests.workspace.hostile import Racing
@@ -83,7 +85,7 @@ def read(files: Tree, path: str) -> bytes:
 
 
 def write(files: Tree, path: str, data: bytes, **how: Any) -> bool:
-    arriving = files.receive(checked(path))
+    arriving = files.receive(checked(path), files.budget())
     try:
         arriving.write(data)
         return files.store(arriving, **how)[2]
@@ -123,7 +125,7 @@ def test_a_file_is_stored_read_listed_and_deleted(files: Tree, root: Path) -> No
 
 
 def test_what_breaks_off_leaves_nothing_not_even_directories(files: Tree, root: Path) -> None:
-    arriving = files.receive("new/file")
+    arriving = files.receive("new/file", files.budget())
     arriving.write(b"half")
     assert list(root.iterdir()) == [], "nobody sees it before it is complete"
     arriving.close()
@@ -134,7 +136,7 @@ def test_where_files_need_a_name_it_is_hidden_and_goes_with_them(
     files: Tree, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # as on a file system that cannot do it
-    arriving = files.receive("file")
+    arriving = files.receive("file", files.budget())
     assert len(list(root.iterdir())) == 1
     assert files.list("").entries == []
     arriving.close()
@@ -166,6 +168,18 @@ def test_a_condition_is_given_the_version_that_is_there(files: Tree) -> None:
     with pytest.raises(FileChanged):
         write(files, "f", b"3", condition=refuse)
     assert read(files, "f") == b"2"
+
+
+def test_what_may_not_be_there_may_not_be_a_link_or_a_pipe_either(files: Tree, root: Path) -> None:
+    os.symlink("nowhere", root / "link")
+    os.mkfifo(root / "pipe")
+    must = condition(HTTPHeaders({"If-None-Match": "*"}))
+    for name in ("link", "pipe"):
+        with pytest.raises(FileChanged):
+            write(files, name, b"x", condition=must)
+    assert os.readlink(root / "link") == "nowhere"
+    assert stat.S_ISFIFO(os.lstat(root / "pipe").st_mode)
+    assert write(files, "new", b"x", condition=must)
 
 
 def test_files_and_directories_are_moved_and_copied(files: Tree, root: Path) -> None:
@@ -202,12 +216,25 @@ def test_a_full_directory_is_deleted_only_with_everything(files: Tree, root: Pat
         files.delete("a", recursive=True)
 
 
+def test_a_directory_that_is_not_empty_in_time_can_be_deleted_later(
+    files: Tree, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "d/a/b/c").mkdir(parents=True)
+    with monkeypatch.context() as now:
+        now.setattr(removal, "LONGEST_SECONDS", -1.0)
+        with pytest.raises(FileConflict, match="keeps changing"):
+            files.delete("d", recursive=True)
+    assert (root / "d/a/b/c").is_dir()
+    files.delete("d", recursive=True)
+    assert list(root.iterdir()) == []
+
+
 def test_the_workspace_itself_cannot_be_deleted_moved_or_written(files: Tree) -> None:
     for do in (
         lambda: files.delete("", recursive=True),
         lambda: files.move("", "a", overwrite=True),
         lambda: files.copy("", "a", overwrite=True),
-        lambda: files.receive(""),
+        lambda: files.receive("", files.budget()),
     ):
         with pytest.raises(InvalidPath):
             do()
@@ -218,8 +245,8 @@ def test_the_workspace_itself_cannot_be_deleted_moved_or_written(files: Tree) ->
 
 def test_a_file_is_as_large_as_the_session_allows(files: Tree, root: Path) -> None:
     with pytest.raises(FileTooLarge, match="10 MB"):
-        files.receive("f", 11 << 20)
-    arriving = files.receive("f")
+        files.receive("f", files.budget(11 << 20))
+    arriving = files.receive("f", files.budget())
     arriving.write(bytes(9 << 20))
     with pytest.raises(FileTooLarge):
         arriving.write(bytes(2 << 20))
@@ -237,10 +264,16 @@ def test_a_plain_directory_holds_what_the_session_may_have(files: Tree) -> None:
     assert names(files.list("")) == ["one", "two"]
 
 
+def test_what_cannot_be_counted_in_time_is_full(files: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interpreter.workspace.allowance.COUNTING_SECONDS", -1.0)
+    with pytest.raises(NoSpaceLeft, match="counted"):
+        files.budget()
+
+
 def test_the_machines_disk_is_not_filled(files: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interpreter.workspace.allowance.RESERVE", 1 << 60)
     with pytest.raises(NoSpaceLeft, match="machine"):
-        files.receive("f")
+        files.receive("f", files.budget())
 
 
 # -- hostile contents
@@ -401,6 +434,27 @@ def test_archives_have_everything_but_links_that_lead_out(files: Tree, root: Pat
         assert member.read() == b"a" * 3_000_000
     with zipfile.ZipFile(io.BytesIO(unpacked(files, "data/a.txt", "zip"))) as packed:
         assert packed.namelist() == ["a.txt"]
+
+
+def test_a_zip_does_not_remember_more_names_than_there_is_memory_for(
+    files: Tree, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell can have the same file under many long names, which cost it nothing."""
+    deep = root / "/".join(["d" * 250] * 15)
+    deep.mkdir(parents=True)
+    (deep / "0").touch()
+    for number in range(1, 300):
+        os.link(deep / "0", deep / str(number))
+    assert len(unpacked(files, "", "zip")) > 1_000_000
+    monkeypatch.setattr(archive, "MOST_NAMES", 1_000_000)
+    packing = files.archive("d" * 250, "tar.gz")
+    packing.close()
+    with pytest.raises(TooManyFiles, match="too long for a zip"):
+        files.archive("", "zip")
+    late = archive.Archive(os.open(root, os.O_PATH), "", "zip")
+    with pytest.raises(TooManyFiles):
+        b"".join(iter(late.next, b""))
+    late.close()
 
 
 def test_an_archive_that_is_not_read_to_its_end_leaves_nothing_open(files: Tree) -> None:

@@ -238,6 +238,50 @@ async def test_a_broken_checksum_is_noticed(datasets: Datasets) -> None:
     await refused(datasets, packed.getvalue().replace(b"the contents", b"the Contents"), "CRC")
 
 
+DAMAGED: dict[str, bytes] = {
+    "cut off between two files": plain_tar({"a": b"1" * 600, "b": b"2"})[: 512 + 1024],
+    "cut off in a header": plain_tar({"a": b"1", "b": b"2"})[: 1024 + 100],
+    "cut off in a file": plain_tar({"a": b"1" * 5000})[:2000],
+    "without its end": plain_tar({"a": b"1", "b": b"2"})[: 4 * 512],
+    "a broken header": (lambda tar: tar[:1030] + b"?" + tar[1031:])(plain_tar({"a": b"1", "b": b"2"})),
+    "compressed, and cut off": tarred({"a": os.urandom(5000), "b": b"2"})[:-300],
+    "compressed, without its checksum": tarred({"a": b"1"})[:-8],
+    "compressed, with a wrong checksum": (lambda gz: gz[:-8] + b"\0\0\0\0" + gz[-4:])(
+        tarred({"a": b"1"})
+    ),
+}
+
+
+@pytest.mark.parametrize("archive", DAMAGED.values(), ids=DAMAGED)
+async def test_half_of_an_archive_is_no_dataset(datasets: Datasets, archive: bytes) -> None:
+    await refused(datasets, archive, "damaged")
+
+
+async def test_zeros_behind_the_end_of_an_archive_are_no_way_round_the_limit(datasets: Datasets) -> None:
+    with pytest.raises(DatasetsFull):
+        await datasets.upload_archive(
+            "d", chunked(tarred({"a": b"1"}) + gzip.compress(bytes(80 * MEGABYTE), 1))
+        )
+    assert_nothing_is_left(datasets)
+    await datasets.upload_archive(
+        "d", chunked(tarred({"a": b"1"}) + gzip.compress(bytes(20 * MEGABYTE), 1))
+    )
+    assert datasets.room.taken == 1
+
+
+async def test_datasets_leave_some_of_the_disk_to_the_gateway(
+    datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interpreter.workspace.allowance.RESERVE", 1 << 60)
+    for upload in (
+        datasets.upload_file("d", "f", chunked(b"x")),
+        datasets.upload_archive("d", chunked(zipped({"a": b"1"}))),
+    ):
+        with pytest.raises(DatasetsFull, match="no space left on the disk"):
+            await upload
+    assert_nothing_is_left(datasets)
+
+
 async def test_a_name_that_is_not_text_is_refused(datasets: Datasets) -> None:
     info = tarfile.TarInfo("bad\udcff")
     await refused(datasets, tar_with(info), "not UTF-8")

@@ -91,8 +91,8 @@ async def read_contents(call: ApiHandler) -> Any:
     session_id, path = _place(call.path["path"])
     if not session_id:
         return _sessions(call, wanted)
-    files = call.orchestrator.files
-    async with files.tree(session_id) as tree:
+    files = call.orchestrator.files.of(session_id)
+    async with files.tree() as tree:
         found = await files.run(tree.read, path)
         if isinstance(found, Directory):
             return _directory(session_id, found, wanted)
@@ -165,8 +165,8 @@ async def save_contents(call: ApiHandler) -> Any:
 
 
 async def _save(call: ApiHandler, session_id: str, path: str, given: Contents) -> Any:
-    files = call.orchestrator.files
-    async with files.tree(session_id, change=True) as tree:
+    files = call.orchestrator.files.of(session_id)
+    async with files.tree(change=True) as tree:
         if given.type == "directory":
             entry, created = await files.run(tree.make_directory, path)
         else:
@@ -194,7 +194,7 @@ def _data(given: Contents) -> bytes:
 
 def _store(tree: Tree, path: str, data: bytes, append: bool) -> tuple[FileEntry, bool]:
     """Runs in a thread. What is appended to is copied first: nobody sees half a file."""
-    incoming = tree.receive(path, len(data))
+    incoming = tree.receive(path, tree.budget(len(data)))
     try:
         if append:
             found = tree.read(path)
@@ -216,7 +216,7 @@ def _store(tree: Tree, path: str, data: bytes, append: bool) -> tuple[FileEntry,
 
 async def new_contents(call: ApiHandler) -> Any:
     """A copy of a file, or an untitled file, notebook or directory."""
-    given, files = call.body(Contents), call.orchestrator.files
+    given = call.body(Contents)
     session_id, directory = _place(call.path["path"])
     if given.copy_from is None:
         kind = given.type or ("notebook" if given.ext == ".ipynb" else "file")
@@ -229,7 +229,8 @@ async def new_contents(call: ApiHandler) -> Any:
         raise InvalidRequest("A file is copied within one session.")
     stem, dot, ending = split(source)[1].partition(".")
     path = await _free(call, session_id, directory, f"{stem}-Copy", dot + ending)
-    async with files.tree(session_id, change=True) as tree:
+    files = call.orchestrator.files.of(session_id)
+    async with files.tree(change=True) as tree:
         entry = await files.run(lambda: tree.copy(source, path, overwrite=False))
     call.set_status(201)
     call.finish_json(_entry(session_id, entry))
@@ -238,8 +239,8 @@ async def new_contents(call: ApiHandler) -> Any:
 
 async def _free(call: ApiHandler, session_id: str, directory: str, stem: str, ending: str) -> str:
     """A path that nothing has yet."""
-    files = call.orchestrator.files
-    async with files.tree(session_id) as tree:
+    files = call.orchestrator.files.of(session_id)
+    async with files.tree() as tree:
         taken = {entry.name for entry in (await files.run(tree.list, directory)).entries}
     number = 0
     while (name := f"{stem}{number or ''}{ending}") in taken:
@@ -248,20 +249,21 @@ async def _free(call: ApiHandler, session_id: str, directory: str, stem: str, en
 
 
 async def move_contents(call: ApiHandler) -> Any:
-    given, files = call.body(Contents), call.orchestrator.files
+    given = call.body(Contents)
     session_id, path = _place(call.path["path"])
     other, to = _place(given.path or "")
     if other != session_id or not to:
         raise InvalidRequest("A file is moved within one session.")
-    async with files.tree(session_id, change=True) as tree:
+    files = call.orchestrator.files.of(session_id)
+    async with files.tree(change=True) as tree:
         entry = await files.run(lambda: tree.move(path, to, overwrite=False))
     return _entry(session_id, entry)
 
 
 async def delete_contents(call: ApiHandler) -> Any:
     session_id, path = _place(call.path["path"])
-    files = call.orchestrator.files
-    async with files.tree(session_id, change=True) as tree:
+    files = call.orchestrator.files.of(session_id)
+    async with files.tree(change=True) as tree:
         await files.run(lambda: tree.delete(path, recursive=True))
 
 
@@ -272,8 +274,8 @@ async def list_checkpoints(call: ApiHandler) -> Any:
 
 async def make_checkpoint(call: ApiHandler) -> Any:
     session_id, path = _place(call.path["path"])
-    files = call.orchestrator.files
-    async with files.tree(session_id) as tree:
+    files = call.orchestrator.files.of(session_id)
+    async with files.tree() as tree:
         found = await files.run(tree.read, path)
         if isinstance(found, Directory):
             raise FileNotFound("A directory has no checkpoints.")

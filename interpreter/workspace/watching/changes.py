@@ -3,23 +3,32 @@
 It is a comparison of before and after, path by path. A file that was made and removed again is
 nothing; one that was removed and made again is changed; one in a directory that was moved is deleted
 there and created here. Only what is listed is looked at, and no contents are read.
+
+Paths are written out here and nowhere else. A few bytes of a sandbox's make long ones, so they are
+counted; and what is too long for anybody to open is not told of.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from interpreter.models.executions import Change, FileChange
 from interpreter.workspace.mime import mime_type
-from interpreter.workspace.watching.recording import EXISTED, WRITTEN, Recording
+from interpreter.workspace.paths import LONGEST_PATH
+from interpreter.workspace.watching.recording import EXISTED, WRITTEN, Recording, joined
 from interpreter.workspace.watching.tree import Times
 from interpreter.workspace.watching.walk import NOT_THERE, Elsewhere, Node, Walk
 
 MOST_LISTED = 1000
+MOST_LISTED_CHARACTERS = 1_000_000
+"""Of the paths and URLs that are listed."""
+MOST_BYTES = 64_000_000
+"""Of all paths that are compared: some 500,000 of ordinary length."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +57,23 @@ def changes(recording: Recording, walk: Walk) -> Found | None:
     """None when it is not known for sure."""
     if not recording.whole or recording.tree.root is None:
         return None
-    paths = _compare(recording)
+    try:
+        paths = _compare(recording)
+    except _TooMuch:
+        return None
     looked_at: Times = {}
     files: list[FileChange] = []
-    left_out = 0
+    characters = left_out = 0
     for path in sorted(paths):
         there = paths[path]
         unsure = there.before and there.after is not None and not there.written
-        if len(files) < MOST_LISTED or unsure:
+        if not left_out or unsure:
             change = _look(recording, path, there, walk, looked_at)
             if change is None:
                 continue
-            if len(files) < MOST_LISTED:
+            characters += len(change.path) + len(change.url or "")
+            fits = len(files) < MOST_LISTED and characters <= MOST_LISTED_CHARACTERS
+            if fits and not left_out:
                 files.append(change)
                 continue
         left_out += 1
@@ -69,31 +83,57 @@ def changes(recording: Recording, walk: Walk) -> Found | None:
     return Found(files, left_out)
 
 
-def _compare(recording: Recording) -> dict[str, _Path]:
-    paths: dict[str, _Path] = {}
-    before_of: dict[Node, str | None] = {}
+class _TooMuch(Exception):
+    """The paths take more memory than a cell is worth."""
+
+
+class _Paths(dict[str, _Path]):
+    """What is known of paths. Raises _TooMuch."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def at(self, place: str, name: str) -> _Path:
+        path = place + name
+        if len(os.fsencode(path)) > LONGEST_PATH:
+            return _Path()
+        if (known := self.get(path)) is None:
+            self._bytes += sys.getsizeof(path)
+            if self._bytes > MOST_BYTES:
+                raise _TooMuch
+            known = self[path] = _Path()
+        return known
+
+
+def _compare(recording: Recording) -> _Paths:
+    paths = _Paths()
     for node in _concerned(recording):
-        before, after = recording.place_before(node, before_of), _place(node, recording.tree.root)
-        noted = recording.names.get(node, {})
-        if before == after:
-            if before is None:
-                continue
-            for name, flags in noted.items():
-                path = paths.setdefault(before + name, _Path())
-                path.before |= bool(flags & EXISTED)
-                path.written |= bool(flags & WRITTEN)
-                if name in node.files:
-                    path.after = node, name
-            continue
-        if before is not None:
-            for name in node.files | noted.keys():
-                if noted.get(name, EXISTED) & EXISTED:
-                    paths.setdefault(before + name, _Path()).before = True
-        if after is not None:
-            for name in node.files:
-                path = paths.setdefault(after + name, _Path())
-                path.after, path.written = (node, name), True
+        before, after = recording.place_before(node), _place(node, recording.tree.root)
+        _compare_one(node, before, after, recording.names.get(node, {}), paths)
     return paths
+
+
+def _compare_one(
+    node: Node, before: str | None, after: str | None, noted: dict[str, int], paths: _Paths
+) -> None:
+    if before == after:
+        if before is None:
+            return
+        for name, flags in noted.items():
+            path = paths.at(before, name)
+            path.before |= bool(flags & EXISTED)
+            path.written |= bool(flags & WRITTEN)
+            if name in node.files:
+                path.after = node, name
+        return
+    if before is not None:
+        for name in node.files | noted.keys():
+            if noted.get(name, EXISTED) & EXISTED:
+                paths.at(before, name).before = True
+    if after is not None:
+        for name in node.files:
+            path = paths.at(after, name)
+            path.after, path.written = (node, name), True
 
 
 def _concerned(recording: Recording) -> Iterator[Node]:
@@ -112,11 +152,10 @@ def _concerned(recording: Recording) -> Iterator[Node]:
 
 
 def _place(node: Node, root: Node | None) -> str | None:
-    """The path of a directory, with a slash at its end; None if it is not there any more."""
+    """The path of a directory, with a slash at its end; None if it is not there any more, or so deep
+    that nobody can open it."""
     line = node.lineage()
-    if line[-1] is not root:
-        return None
-    return "".join(f"{each.name}/" for each in reversed(line[:-1]))
+    return joined([each.name for each in line[:-1]]) if line[-1] is root else None
 
 
 def _look(

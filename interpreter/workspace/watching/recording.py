@@ -6,9 +6,11 @@ Nothing else of the time before is kept, so a cell costs what it does and not wh
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
+from interpreter.workspace.paths import LONGEST_PATH
 from interpreter.workspace.watching.walk import Node
 
 if TYPE_CHECKING:
@@ -98,22 +100,18 @@ class Recording:
         passed = time.monotonic_ns() - self._monotonic
         return time.time_ns() - self.since < passed - GRANULARITY
 
-    def place_before(self, node: Node, known: dict[Node, str | None]) -> str | None:
+    def place_before(self, node: Node) -> str | None:
         """The path that a directory had at the beginning, with a slash at its end; None if it was not
-        there. `known` has those that were asked for before."""
-        line: list[tuple[Node, str]] = []
+        there, or so deep that nobody can open it."""
+        names: list[str] = []
         at: Node | None = node
-        path: str | None = None
-        while at is not None:
-            if at in known:
-                path = known[at]
-                break
-            if at is self.tree.root:
-                path = known[at] = ""
-                break
-            parent, name = (self.places[at] or (None, "")) if at in self.places else (at.parent, at.name)
-            line.append((at, name))
-            at = parent
-        for each, name in reversed(line):
-            path = known[each] = None if path is None else f"{path}{name}/"
-        return path
+        while at is not None and at is not self.tree.root:
+            at, name = self.places.get(at, (at.parent, at.name)) or (None, "")
+            names.append(name)
+        return None if at is None else joined(names)
+
+
+def joined(names: list[str]) -> str | None:
+    """The path of a directory from its name and those above it, upwards; None if it is too long."""
+    path = "".join(f"{name}/" for name in reversed(names))
+    return path if len(os.fsencode(path)) <= LONGEST_PATH else None
