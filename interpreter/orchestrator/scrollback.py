@@ -70,8 +70,8 @@ class Scrollback:
         self.add(text)
 
     def start(self, place: int) -> int:
-        """Where one goes on who is at this place: there, or where what is kept begins, if it can be with a
-        line: not in the middle of a colour."""
+        """Where one goes on who is at this place: there, or where what is kept begins, with a line if it
+        can be: not in the middle of a colour."""
         if place >= self.first or not self._cut:
             return max(place, self.first)
         return self.first + self._blocks[0].find("\n", 0, LINE) + 1
