@@ -93,16 +93,13 @@ class Terminal:
         except TimeoutError:
             answer = {"refused": "full"}
         if answer.get("refused") is not None:
-            raise QueueFull("The program does not read what is typed.", "Type it later.")
+            raise QueueFull("What was typed before is not read.", "Type it later.")
 
     async def resize(self, rows: int, columns: int) -> None:
         rows, columns = (max(1, min(MOST_SIZE, n)) for n in (rows, columns))
-        await self._tell("resize", rows=rows, cols=columns)
-
-    async def _tell(self, do: str, **arguments: Any) -> None:
         if self.ended is None:
             async with patience():
-                await self._live.link.command(do, terminal=self.name, **arguments)
+                await self._live.link.command("resize", terminal=self.name, rows=rows, cols=columns)
 
     async def view(self) -> AsyncGenerator[str, None]:
         """What it shows, from the oldest that is kept on, until it is over."""

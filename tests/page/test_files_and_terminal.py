@@ -9,7 +9,9 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from interpreter import Session
+from interpreter.models import SessionState
 from tests.conftest import Gateway, only
+from tests.e2e.test_restart_of_the_gateway import wait_for
 
 pytestmark = only("embedded")
 
@@ -120,11 +122,7 @@ def test_python_a_flood_and_a_large_paste_in_the_terminal(
     page.keyboard.type("stty raw -echo; echo ta''ke; head -c 600003 > pasted; stty sane\n")
     expect(screen).to_contain_text("take")
     page.keyboard.insert_text("abc" + "😀" * 150_000)
-    page.wait_for_function(
-        """async ([url, size]) => (await (await fetch(url)).blob()).size === size""",
-        arg=[f"/v1/sessions/{live.id}/files/pasted", 600_003],
-        polling=500,
-    )
+    wait_for(lambda: len(live.files.read("pasted")) == 600_003, 60)
     assert live.files.read("pasted").decode() == "abc" + "😀" * 150_000
 
 
@@ -141,7 +139,9 @@ def test_a_terminal_says_that_its_session_is_paused_or_stopped(
     page.reload()
     expect(word).to_contain_text("This session is paused.")
     page.wait_for_timeout(1000)  # in which it is looked at again
-    assert live.refresh().state == "paused", "a page that comes back by itself does not wake it"
+    assert live.refresh().state is SessionState.paused, (
+        "a page that comes back by itself does not wake it"
+    )
     word.get_by_role("button", name="Resume").click()
     expect(screen).to_contain_text("kept-42")
     live.pause()
