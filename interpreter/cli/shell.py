@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import re
 import shutil
 import signal
 import sys
@@ -27,6 +28,34 @@ from interpreter.models import EventType, ExecutionStatus
 LEAVE = b"\x1d"
 """Ctrl-]"""
 CHUNK = 4096
+MODE = re.compile(r"\x1b\[\?([0-9;]{1,50})([hl])")
+ON_AT_FIRST = {"7", "25"}
+"""Modes that a terminal has by itself: lines are wrapped, the cursor is seen."""
+
+
+class Modes:
+    """What programs have made of the user's terminal, so that it can be had back as it was."""
+
+    def __init__(self) -> None:
+        self._changed: dict[str, str] = {}
+        self._tail = ""
+
+    def follow(self, text: str) -> None:
+        text = self._tail + text
+        for modes, switch in MODE.findall(text):
+            for mode in modes.split(";"):
+                if (switch == "h") == (mode in ON_AT_FIRST):
+                    self._changed.pop(mode, None)
+                else:
+                    self._changed[mode] = "l" if switch == "h" else "h"
+        half = text.rfind("\x1b", max(0, len(text) - 60))
+        self._tail = "" if half < 0 else text[half:]
+
+    def undo(self) -> str:
+        """Takes back modes, among them a screen of its own and reports of the mouse, and also colours,
+        what the keypad sends and how keys are told apart."""
+        modes = "".join(f"\x1b[?{mode}{switch}" for mode, switch in self._changed.items())
+        return f"{modes}\x1b[m\x1b>\x1b[>4m"
 
 
 def execute(
@@ -85,13 +114,15 @@ async def _attach(session_id: str, name: str) -> int:
     async with AsyncClient(by="cli") as client:
         session = await client.session(session_id)
         async with session.terminal(name) as terminal:
-            showing = asyncio.create_task(_show_terminal(terminal))
+            modes = Modes()
+            showing = asyncio.create_task(_show_terminal(terminal, modes))
             typing = asyncio.create_task(_type(terminal))
             await asyncio.wait({showing, typing}, return_when="FIRST_COMPLETED")
             left = not showing.done()
             for task in (showing, typing):
                 task.cancel()
             results = await asyncio.gather(showing, typing, return_exceptions=True)
+            _write(modes.undo().encode())
             for result in results:
                 if isinstance(result, Exception):
                     raise result
@@ -100,8 +131,9 @@ async def _attach(session_id: str, name: str) -> int:
     return Exit.ok
 
 
-async def _show_terminal(terminal: AsyncTerminal) -> None:
+async def _show_terminal(terminal: AsyncTerminal, modes: Modes) -> None:
     async for text in terminal:
+        modes.follow(text)
         await asyncio.to_thread(_write, text.encode())
 
 

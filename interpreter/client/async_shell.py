@@ -58,10 +58,18 @@ class AsyncShell:
         found = await self._carrier.send(requests.command(self._session_id, command_id, wait=False))
         return AsyncRunningCommand(self._carrier, found)
 
-    async def list(self, *, limit: int | None = None, after: str | None = None) -> list[Command]:
-        """The session's commands, oldest first, from the one after `after`."""
-        found = await self._carrier.send(requests.commands(self._session_id, limit, after))
-        return found.commands
+    async def list(
+        self,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        newest: bool = False,
+        running: bool = False,
+    ) -> list[Command]:
+        """The session's commands, oldest first or `newest`, from the one after `after`; `running` ones
+        only, if that is asked for."""
+        call = requests.commands(self._session_id, limit, after, newest=newest, running=running)
+        return (await self._carrier.send(call)).commands
 
 
 class AsyncRunningCommand:

@@ -38,7 +38,8 @@ class AsyncTerminal:
 
     async def send(self, text: str) -> None:
         """Types this; Enter is a carriage return."""
-        await self._socket.send(protocol.typed(text))
+        for message in protocol.typed(text):
+            await self._socket.send(message)
 
     async def resize(self, rows: int, columns: int) -> None:
         await self._socket.send(protocol.sized(rows, columns))

@@ -54,8 +54,15 @@ def run(session_id: str, command: CommandCreate) -> Call[Command]:
     )
 
 
-def commands(session_id: str, limit: int | None, after: str | None) -> Call[CommandList]:
-    given = {"limit": limit, "after": after}
+def commands(
+    session_id: str, limit: int | None, after: str | None, *, newest: bool, running: bool
+) -> Call[CommandList]:
+    given = {
+        "limit": limit,
+        "after": after,
+        "newest": "true" if newest else None,
+        "running": "true" if running else None,
+    }
     return Call(
         method="GET",
         path=session_path(session_id, "commands"),

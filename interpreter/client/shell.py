@@ -64,9 +64,18 @@ class Shell:
         found = self._carrier.send(requests.command(self._session_id, command_id, wait=False))
         return RunningCommand(self._carrier, found)
 
-    def list(self, *, limit: int | None = None, after: str | None = None) -> list[Command]:
-        """The session's commands, oldest first, from the one after `after`."""
-        return self._carrier.send(requests.commands(self._session_id, limit, after)).commands
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        newest: bool = False,
+        running: bool = False,
+    ) -> list[Command]:
+        """The session's commands, oldest first or `newest`, from the one after `after`; `running` ones
+        only, if that is asked for."""
+        call = requests.commands(self._session_id, limit, after, newest=newest, running=running)
+        return self._carrier.send(call).commands
 
 
 class RunningCommand:

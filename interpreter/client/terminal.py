@@ -31,7 +31,8 @@ class Terminal:
 
     def send(self, text: str) -> None:
         """Types this; Enter is a carriage return."""
-        self._socket.send(protocol.typed(text))
+        for message in protocol.typed(text):
+            self._socket.send(message)
 
     def resize(self, rows: int, columns: int) -> None:
         self._socket.send(protocol.sized(rows, columns))

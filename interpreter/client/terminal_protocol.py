@@ -15,6 +15,9 @@ from interpreter.errors import InterpreterError
 MOST_SHOWN = 16 * 1024 * 1024
 """Bytes of one message of a terminal; a gateway sends much less."""
 
+MOST_TYPED = 60_000
+"""Characters of one message to a terminal."""
+
 
 def terminal_url(place: Place, session_id: str, name: str) -> str:
     return place.url.replace("http", "ws", 1) + session_path(session_id, "terminals", name)
@@ -41,8 +44,10 @@ def refused(place: Place, problem: Exception) -> InterpreterError:
     return with_hint(ConnectionLost(f"There is no way to a terminal at {place.url}: {problem}"))
 
 
-def typed(text: str) -> str:
-    return json.dumps(["stdin", text])
+def typed(text: str) -> list[str]:
+    """In pieces that the gateway takes."""
+    pieces = (text[at : at + MOST_TYPED] for at in range(0, len(text), MOST_TYPED))
+    return [json.dumps(["stdin", piece]) for piece in pieces]
 
 
 def sized(rows: int, columns: int) -> str:

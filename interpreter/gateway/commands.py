@@ -50,10 +50,18 @@ async def run_command(call: ApiHandler) -> Any:
     return Command.of(command.model())
 
 
+class CommandPage(Page, forbid_unknown_fields=True):
+    """Which commands to list: as for executions; with `running` only those that run."""
+
+    running: bool = False
+
+
 async def list_commands(call: ApiHandler) -> Any:
-    page = call.query(Page)
+    page = call.query(CommandPage)
     session_id = call.path["session_id"]
-    found = await call.orchestrator.executions.all(session_id, page.limit, page.after, PREFIX)
+    found = await call.orchestrator.executions.all(
+        session_id, page.limit, page.after, PREFIX, newest=page.newest, running=page.running
+    )
     return CommandList(commands=[Command.of(execution) for execution in found])
 
 
@@ -118,9 +126,9 @@ OPERATIONS = [
     Operation(
         "GET",
         ALL,
-        "List the commands of a session, oldest first",
+        "List the commands of a session, oldest first, or only those that run",
         list_commands,
-        query=Page,
+        query=CommandPage,
         answers={200: CommandList},
         errors=MISSING,
     ),

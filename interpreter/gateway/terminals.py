@@ -76,6 +76,8 @@ class Viewing:
         self._socket = socket
         self._session = session
         self._terminal = terminal
+        self._size: tuple[int, int] | None = None
+        """What it is to be before the next is typed."""
         self._task = asyncio.create_task(self._show())
 
     async def _show(self) -> None:
@@ -98,10 +100,17 @@ class Viewing:
             case ["stdin", str(text)]:
                 self._session.touch()
                 await self._session.come_awake()
+                await self._resize()
                 await self._terminal.type(text)
             case ["set_size", int(rows), int(columns), *_]:
-                await self._session.come_awake()
-                await self._terminal.resize(rows, columns)
+                self._size = rows, columns
+                if self._session.awake:  # a window that is resized does not use a paused session
+                    await self._resize()
+
+    async def _resize(self) -> None:
+        size, self._size = self._size, None
+        if size is not None:
+            await self._terminal.resize(*size)
 
     def leave(self) -> None:
         self._task.cancel()

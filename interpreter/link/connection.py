@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 from interpreter.link.frames import FrameError
 from interpreter.link.wire import (
+    BUDGET,
     CONTROL,
     Closed,
     Connected,
@@ -30,6 +32,11 @@ from interpreter.link.wire import (
 ACK_DELAY = 0.1
 ANSWER_SECONDS = 20.0
 """How long a kernel host that could answer has for it."""
+LARGE = 64 * 1024
+"""Bytes of a command that waits until there is room for it."""
+CROWDED = BUDGET // 2
+"""Bytes of commands that the sandbox has not acknowledged; no large one is added to them. One is at most
+4 MB, so that the small ones always have room."""
 FLAPPING = 3
 """More connections than this in that time are of the sandbox's own making."""
 
@@ -72,6 +79,8 @@ class Link(asyncio.Protocol):
         self._ack_timer: asyncio.TimerHandle | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._lost = asyncio.Event()
+        self._acknowledged = asyncio.Event()
+        """Set when the sandbox may have acknowledged something, or there is nothing to wait for."""
         self._problem = "the link was closed"
         self._commands: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._next_command = 1
@@ -103,6 +112,7 @@ class Link(asyncio.Protocol):
                 self.disconnect()
         except Exception as e:
             self._fail(e)
+        self._acknowledged.set()
         self._schedule_flush()
 
     def _take_in(self, events: Sequence[Event]) -> None:
@@ -201,13 +211,29 @@ class Link(asyncio.Protocol):
             raise ConnectionError(self._problem)
         number = self._next_command
         self._next_command += 1
+        said = json.dumps({"id": number, "do": do, **arguments}, ensure_ascii=False)
+        data = said.encode(errors="surrogatepass")
+        if len(data) > LARGE:
+            await self._room()
         answer: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._commands[number] = answer
         try:
-            self.send(CONTROL, [json.dumps({"id": number, "do": do, **arguments}).encode()])
+            self.send(CONTROL, [data])
             return await self.heard(answer, within)
         finally:
             self._commands.pop(number, None)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the sandbox has much to acknowledge of what it was asked."""
+        return self.wire.kept(CONTROL) > CROWDED
+
+    async def _room(self) -> None:
+        while self.crowded and not self.closed:
+            self._acknowledged.clear()
+            await self._acknowledged.wait()
+        if self.closed:
+            raise ConnectionError(self._problem)
 
     async def heard(self, answer: Awaitable[T], within: float = ANSWER_SECONDS) -> T:
         """Waits for what the kernel host is to say. One that could and does not is of no use any more:
@@ -220,7 +246,7 @@ class Link(asyncio.Protocol):
         try:
             while True:
                 before = self._moment()
-                await asyncio.wait({waiting}, timeout=within)
+                await asyncio.wait({waiting}, timeout=None if within == math.inf else within)
                 if waiting.done():
                     return waiting.result()
                 if self._was_silent_since(before):
@@ -242,6 +268,7 @@ class Link(asyncio.Protocol):
                 answer.set_exception(ConnectionError(self._problem))
         self.disconnect()
         self._lost.set()
+        self._acknowledged.set()
 
     # -- inside
 

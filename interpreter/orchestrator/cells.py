@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -82,6 +82,10 @@ class Cells:
     @property
     def busy(self) -> bool:
         return self.current is not None or bool(self._queue)
+
+    @property
+    def running(self) -> Sequence[Cell]:
+        return [] if self.current is None else [self.current]
 
     # -- what callers ask for
 
@@ -332,10 +336,7 @@ class Cells:
         if self.meter is not None:
             self.meter.begin()
             cell.metered = True
-        for other in self._others():
-            if other.current is not None and other is not self:
-                # They reset each other's mark of how much memory was used at most.
-                cell.alone = other.current.alone = False
+        self._not_alone(cell)
         self._kernel.execute(
             cell.id,
             request.code,
@@ -344,6 +345,13 @@ class Cells:
             silent=cell.silent,
             expressions=cell.expressions,
         )
+
+    def _not_alone(self, cell: Cell) -> None:
+        """Those that run at once reset each other's mark of how much memory was used at most."""
+        for cells in self._others():
+            for other in cells.running:
+                if other is not cell:
+                    cell.alone = other.alone = False
 
     def _set_timer(self, cell: Cell, seconds: float, what: Callable[[Cell], None]) -> None:
         cell.timers.append(asyncio.get_running_loop().call_later(seconds, what, cell))

@@ -91,6 +91,8 @@ class Commands(Cells):
         live = self._live
         if live is None or command.ending:
             raise InputNotExpected("This command has ended.", "Start it again.")
+        if live.link.crowded:
+            raise QueueFull("The sandbox has not taken what it was sent before.", "Send it later.")
         async with patience():
             answer = await live.link.command("input", command=command.id, text=text, eof=eof)
         if answer.get("refused") == "full":
@@ -189,11 +191,7 @@ class Commands(Cells):
         command.meter = meter
         if meter is not None:
             meter.begin()
-        # They reset each other's mark of how much memory was used at most.
-        cells = [other.current for other in self._others() if other.current is not None]
-        commands = [other for other in self._running.values() if other is not command]
-        for other in (*cells, *commands):
-            command.alone = other.alone = False
+        self._not_alone(command)
 
     def _take_in(self, command: Command, event: Incoming) -> None:
         if isinstance(event, Closed):

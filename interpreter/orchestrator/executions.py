@@ -153,19 +153,23 @@ class Executions:
         prefix: str = "",
         *,
         newest: bool = False,
+        running: bool = False,
     ) -> list[Execution]:
-        """Oldest first, or newest; those whose id begins with a prefix."""
+        """Oldest first, or newest; those whose id begins with a prefix, or of them those that have not
+        ended."""
         session = self._orchestrator.get(session_id)
         if after is not None:
             await self.read(session_id, after)
         await session.history.settled()
-        stored = await self._store.executions(session_id, limit, after, prefix, newest=newest)
+        stored = await self._store.executions(
+            session_id, limit, after, prefix, newest=newest, unfinished=running
+        )
         found = []
         for execution in stored:
             cell = self.cell(session_id, execution.id)
             known = cell is not None and not cell.untold
             found.append(cell.model() if cell and known else await session.history.current(execution))
-        return found
+        return [execution for execution in found if not running or not execution.status.final]
 
     async def inputs(self, session_id: str, count: int) -> list[Input]:
         """What the last cells of the default context were, oldest first."""

@@ -86,10 +86,10 @@ class LiveSession:
             self.history,
             late_results=False,
             on_activity=self._on_activity,
-            others=self._all_cells,
+            others=self._all_that_run,
         )
         self.commands.variables = record.env
-        self.terminals = Terminals(record.id, self.events, record.env)
+        self.terminals = Terminals(record.id, self.events, record.env, self.touch)
         self.taps = Taps()
         """Who listens to its kernels besides."""
         self.last_activity = record.last_activity
@@ -356,7 +356,7 @@ class LiveSession:
             self.history,
             self.record.env,
             late_results=environment is not None and environment.argv is not None,
-            others=self._all_cells,
+            others=self._all_that_run,
             on_activity=self._on_activity,
             on_restart=self._on_kernel_restart,
             on_failure=self._on_sandbox_end,
@@ -373,6 +373,9 @@ class LiveSession:
 
     def _all_cells(self) -> Iterable[Cells]:
         return [context.cells for context in self.contexts.values()]
+
+    def _all_that_run(self) -> Iterable[Cells]:
+        return [*self._all_cells(), self.commands]
 
     def context(self, name: str) -> Context:
         if name not in self.contexts:

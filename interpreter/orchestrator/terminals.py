@@ -4,11 +4,15 @@ A terminal is a stream on the link. What it shows is kept, as much as fits into 
 along; each viewer has a place in it. One that comes first sees what is kept, one that is too slow
 leaves something out, and none of them costs memory or holds up the others. Nothing of it is
 recorded. A terminal outlives the gateway: the next one has the sandbox show again what it kept.
+One that is over is told of by the next of its name.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -16,7 +20,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from interpreter.errors import SandboxFailed, TerminalNotFound, TooManyCommands
+from interpreter.errors import QueueFull, SandboxFailed, TerminalNotFound, TooManyCommands
 from interpreter.link.connection import Incoming
 from interpreter.link.wire import Closed, Message
 from interpreter.models import Limits
@@ -26,21 +30,31 @@ from interpreter.orchestrator.command import Exit
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.processes import patience
+from interpreter.orchestrator.scrollback import KEPT, Scrollback
 from interpreter.orchestrator.tasks import Tasks
 
-KEPT = 256 * 1024
-"""Characters that are kept of what a terminal showed."""
-PIECE = 64 * 1024
-"""Characters that a viewer gets at once."""
 MOST_SIZE = 10_000
 ROWS, COLUMNS = 24, 80
 END_SECONDS = 60.0
+TYPE_SECONDS = 20.0
+"""How long a program may leave what was typed unread; a viewer that waits longer is taken for dead."""
+MOST_ENDS = 256
+"""Terminals that are over of which is remembered why."""
+USE_SECONDS = 1.0
+"""How often it is said that a terminal which shows something to somebody is used."""
 
 
 class Terminal:
     """One terminal, as its viewers see it."""
 
-    def __init__(self, name: str, live: LiveSandbox, created_at: datetime | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        live: LiveSandbox,
+        created_at: datetime | None,
+        on_use: Callable[[], None],
+    ) -> None:
+        """`created_at` is None for one that an earlier gateway left: what that showed is shown again."""
         self.name = name
         self.ended: str | None = None
         """Why it is over; None while it is not."""
@@ -48,9 +62,13 @@ class Terminal:
         self.last_activity = datetime.now(UTC)
         self.viewers = 0
         self._live = live
-        self._text = ""
-        self._first = 0
-        """How many characters were shown before those that are kept."""
+        self._on_use = on_use
+        self._used = 0.0
+        self._shown = Scrollback()
+        self._old = 0
+        """The place up to which it was shown by an earlier gateway."""
+        self._waits = created_at is None
+        """Whether what it showed so far is yet to come, and nothing is shown before that."""
         self._changed = asyncio.Event()
 
     def model(self) -> TerminalModel:
@@ -62,29 +80,42 @@ class Terminal:
         )
 
     async def type(self, text: str) -> None:
-        """Returns when the sandbox has it."""
-        await self._tell("type", text=text)
+        """Returns when the sandbox has it: what the program does not read waits, but not for ever."""
+        if self.ended is not None:
+            return
+        try:
+            async with asyncio.timeout(TYPE_SECONDS):
+                answer = await self._live.link.command(
+                    "type", within=math.inf, terminal=self.name, text=text
+                )
+        except ConnectionError as e:
+            raise SandboxFailed(f"The sandbox is gone: {e}.") from e
+        except TimeoutError:
+            answer = {"refused": "full"}
+        if answer.get("refused") is not None:
+            raise QueueFull("What was typed before is not read.", "Type it later.")
 
     async def resize(self, rows: int, columns: int) -> None:
         rows, columns = (max(1, min(MOST_SIZE, n)) for n in (rows, columns))
-        await self._tell("resize", rows=rows, cols=columns)
-
-    async def _tell(self, do: str, **arguments: Any) -> None:
         if self.ended is None:
             async with patience():
-                await self._live.link.command(do, terminal=self.name, **arguments)
+                await self._live.link.command("resize", terminal=self.name, rows=rows, cols=columns)
 
     async def view(self) -> AsyncGenerator[str, None]:
         """What it shows, from the oldest that is kept on, until it is over."""
         self.viewers += 1
-        place = self._first
+        shown, place, old = self._shown, 0, self._shown.end
         try:
             while True:
                 changed = self._changed
-                # What was kept may have been replaced by less, or have moved on.
-                place = min(max(place, self._first), self._first + len(self._text))
-                piece = self._text[place - self._first :][:PIECE]
-                if piece:
+                place = shown.start(place)
+                if self._waits and self.ended is None:
+                    await changed.wait()
+                elif place < (until := max(old, self._old)):
+                    piece, place = shown.read_old(place, until)
+                    if piece:
+                        yield piece
+                elif piece := shown.read(place):
                     place += len(piece)
                     yield piece
                 elif self.ended is not None:
@@ -97,20 +128,19 @@ class Terminal:
     # -- what the sandbox says
 
     def show(self, text: str) -> None:
-        self.last_activity = datetime.now(UTC)
-        self._text += text
-        if len(self._text) > KEPT + PIECE:
-            # At the start of a line, if there is one soon: not in the middle of a colour.
-            cut = len(self._text) - KEPT
-            line = self._text.find("\n", cut, cut + 1000) + 1
-            cut = line or cut
-            self._text = self._text[cut:]
-            self._first += cut
+        self._shown.add(text)
+        now = time.monotonic()
+        if now - self._used >= USE_SECONDS:
+            self._used = now
+            self.last_activity = datetime.now(UTC)
+            if self.viewers:
+                self._on_use()
         self._wake()
 
     def show_again(self, text: str) -> None:
         """All that was shown so far, of which an earlier gateway knew."""
-        self._first, self._text = 0, text
+        self._shown.replace(text)
+        self._old, self._waits = self._shown.end, False
         self._wake()
 
     def end(self, reason: str) -> None:
@@ -133,10 +163,20 @@ def _is_name(name: Any) -> TypeGuard[str]:
 class Terminals:
     """The terminals of one session, by name."""
 
-    def __init__(self, session_id: str, events: EventLog, variables: dict[str, str]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        events: EventLog,
+        variables: dict[str, str],
+        on_use: Callable[[], None],
+    ) -> None:
+        """`on_use` is called now and then while a terminal shows something to somebody."""
         self._events = events
         self._variables = variables
+        self._on_use = on_use
         self._all: dict[str, Terminal] = {}
+        self._ends: OrderedDict[str, str] = OrderedDict()
+        """Why those that are over are, by name."""
         self._live: LiveSandbox | None = None
         self._tasks = Tasks(f"terminals of {session_id}")
 
@@ -149,19 +189,22 @@ class Terminals:
         self._live = live
         for stream, info in live.link.wire.streams.items():
             name = info.get("terminal")
-            if _is_name(name) and len(self._all) < limits.commands:
-                terminal = self._all[name] = Terminal(name, live, None)
-                live.link.on_stream(stream, partial(self._take_in, terminal))
-                # If it was not started any more, it is now; else that is refused.
-                self._tasks.spawn(self._start(live, name))
-                self._tasks.spawn(live.link.command("replay", terminal=name))
+            if not isinstance(name, str):
+                continue
+            if not _is_name(name) or len(self._all) >= limits.commands:
+                self._tasks.spawn(live.link.command("hang_up", within=END_SECONDS, terminal=name))
+                continue
+            terminal = self._all[name] = Terminal(name, live, None, self._on_use)
+            live.link.on_stream(stream, partial(self._take_in, terminal))
+            # If it was not started any more, it is now; else that is refused.
+            self._tasks.spawn(self._start(live, name))
+            self._tasks.spawn(live.link.command("replay", terminal=name))
 
     def lose(self, reason: str) -> None:
         """The sandbox is gone."""
         self._live = None
-        for terminal in self._all.values():
-            terminal.end(reason)
-        self._all.clear()
+        for terminal in self.all():
+            self._over(terminal, reason)
 
     def all(self) -> list[Terminal]:
         return [self._all[name] for name in sorted(self._all)]
@@ -180,7 +223,9 @@ class Terminals:
         if len(self._all) >= limits.commands:
             raise TooManyCommands(f"{len(self._all)} terminals are there, and no more may be.")
         live = self._live
-        terminal = self._all[name] = Terminal(name, live, datetime.now(UTC))
+        terminal = self._all[name] = Terminal(name, live, datetime.now(UTC), self._on_use)
+        if (before := self._ends.pop(name, None)) is not None:
+            terminal.show(f"[the terminal before this one is over: {before}]\r\n")
         live.link.open({"terminal": name}, partial(self._take_in, terminal))
         async with patience():
             await self._start(live, name)
@@ -209,13 +254,17 @@ class Terminals:
             show: dict[bytes, Callable[[str], None]]
             show = {b"shown": terminal.show, b"again": terminal.show_again}
             if kind in show:
-                show[kind](data.decode(errors="replace")[-KEPT:])
+                # A character has four bytes at most: there is nothing to gain from reading more.
+                show[kind](data[-4 * KEPT :].decode(errors="replace")[-KEPT:])
         self._events.passed(event.number)
 
     def _over(self, terminal: Terminal, reason: str) -> None:
         terminal.end(reason)
         if self._all.get(terminal.name) is terminal:
             del self._all[terminal.name]
+            self._ends[terminal.name] = reason
+            if len(self._ends) > MOST_ENDS:
+                self._ends.popitem(last=False)
 
     def close(self) -> None:
         """The gateway stops; the terminals go on."""

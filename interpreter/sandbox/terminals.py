@@ -12,6 +12,7 @@ import fcntl
 import os
 import struct
 import termios
+from collections import deque
 from typing import Any
 
 from interpreter.sandbox.offspring import (
@@ -31,7 +32,11 @@ AHEAD = 128 * 1024
 KEPT = 128 * 1024
 """Bytes of what was shown last that are kept."""
 MOST_INPUT = 1024 * 1024
-"""Bytes that may wait for the terminal to take them; what is typed beyond that is lost."""
+"""Bytes that may wait for the terminal to take them; what is typed beyond that is taken later."""
+MOST_WAITING = 16
+"""How many may wait for that."""
+IUTF8 = 0o40000
+"""Of a terminal's input: Backspace takes away a character, not a byte."""
 LAST_READS = 64
 """How much of what a shell showed last is read after its end, lest one that it left never ends it."""
 
@@ -50,6 +55,8 @@ class Terminal:
         self.held = b""
         """A character of which not all is here yet."""
         self.unsent = bytearray()
+        self.waiting: deque[tuple[dict[str, Any], bytes]] = deque()
+        """What was typed and is not taken yet: it is answered when it is."""
         self.stalled = False
 
 
@@ -66,6 +73,11 @@ class Terminals:
     # -- what the gateway asks for
 
     def opened(self, name: str, stream: int) -> None:
+        if (before := self._all.get(name)) is not None:
+            # It is about to end, or the gateway has forgotten it.
+            if before.pid is not None and before.status is None:
+                hang_up(before.pid)
+            self._close(before, {} if before.status is None else exit_report(before.status))
         self._all[name] = Terminal(name, stream)
 
     def start(self, asked: dict[str, Any]) -> None:
@@ -81,11 +93,13 @@ class Terminals:
 
     def type(self, asked: dict[str, Any]) -> None:
         terminal = self._all.get(asked["terminal"])
-        text = asked["text"].encode()
-        if terminal is not None and terminal.fd >= 0 and len(terminal.unsent) + len(text) <= MOST_INPUT:
-            terminal.unsent += text
+        if terminal is None or terminal.fd < 0:
+            self._uplink.answer(asked)
+        elif len(terminal.waiting) >= MOST_WAITING:
+            self._uplink.answer(asked, refused="full")
+        else:
+            terminal.waiting.append((asked, asked["text"].encode()))
             self._flush(terminal)
-        self._uplink.answer(asked)
 
     def resize(self, asked: dict[str, Any]) -> None:
         terminal = self._all.get(asked["terminal"])
@@ -103,6 +117,8 @@ class Terminals:
     def hang_up(self, asked: dict[str, Any]) -> None:
         terminal = self._all.get(asked["terminal"])
         if terminal is None or terminal.pid is None:
+            if terminal is not None:
+                self._close(terminal, {"problem": "it was never started"})
             self._uplink.answer(asked, ended=[], left=[])
             return
         hang_up(terminal.pid)
@@ -114,6 +130,7 @@ class Terminals:
         terminal.fd, theirs = os.openpty()
         try:
             _set_size(theirs, asked)
+            _expect_utf8(theirs)
             variables = {"TERM": "xterm-256color", **asked["env"]}
             terminal.pid, terminal.number = self._offspring.start(
                 None, [shell()], None, variables, (theirs, theirs, theirs), before=_take_terminal
@@ -138,13 +155,30 @@ class Terminals:
 
     def _flush(self, terminal: Terminal) -> None:
         try:
-            while terminal.unsent:
+            while terminal.unsent or terminal.waiting:
+                self._take_typed(terminal)
                 del terminal.unsent[: os.write(terminal.fd, terminal.unsent[:CHUNK])]
         except BlockingIOError:
             pass
         except OSError:
             terminal.unsent.clear()
+            self._drop_typed(terminal)
         self._choose_events(terminal)
+
+    def _take_typed(self, terminal: Terminal) -> None:
+        """Takes what was typed as far as there is room for it."""
+        while terminal.waiting:
+            asked, text = terminal.waiting[0]
+            if terminal.unsent and len(terminal.unsent) + len(text) > MOST_INPUT:
+                return
+            terminal.waiting.popleft()
+            terminal.unsent += text
+            self._uplink.answer(asked)
+
+    def _drop_typed(self, terminal: Terminal) -> None:
+        """Nobody will read it."""
+        while terminal.waiting:
+            self._uplink.answer(terminal.waiting.popleft()[0])
 
     def _relay(self, terminal: Terminal) -> bool:
         """Passes on some of what a terminal shows; returns whether there was any."""
@@ -171,7 +205,7 @@ class Terminals:
     def _show(self, terminal: Terminal, data: bytes) -> None:
         if data:
             terminal.shown += data
-            del terminal.shown[:-KEPT]
+            _cut(terminal.shown)
             self._uplink.send(terminal.stream, [b"shown", data])
             self._uplink.flush_soon()
 
@@ -208,6 +242,7 @@ class Terminals:
             with contextlib.suppress(OSError):
                 os.close(terminal.fd)
             terminal.fd = -1
+        self._drop_typed(terminal)
         self._wire.close(terminal.stream, report)
         self._uplink.flush_soon()
 
@@ -215,6 +250,20 @@ class Terminals:
 def _take_terminal() -> None:
     """In the shell's process, which leads a session of its own: its stdin controls it."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _expect_utf8(fd: int) -> None:
+    attributes = termios.tcgetattr(fd)
+    attributes[0] |= IUTF8
+    termios.tcsetattr(fd, termios.TCSANOW, attributes)
+
+
+def _cut(shown: bytearray) -> None:
+    """Keeps the last of it, from the start of a character on."""
+    if (over := len(shown) - KEPT) > 0:
+        while over < len(shown) and shown[over] & 0xC0 == 0x80:
+            over += 1
+        del shown[:over]
 
 
 def _set_size(fd: int, asked: dict[str, Any]) -> None:

@@ -215,12 +215,15 @@ class Store:
         prefix: str = "",
         *,
         newest: bool = False,
+        unfinished: bool = False,
     ) -> list[Execution]:
         """Oldest first, or newest; those after the execution `after`, and none if there is no such one;
-        of those only the ones whose id begins with `prefix`."""
+        of those only the ones whose id begins with `prefix`, or of them the `unfinished` ones."""
         order, beyond = ("key DESC", "<") if newest else ("key", ">")
         most = -1 if limit is None else limit
         wanted = f"{EXECUTIONS} AND substr(id, 1, length(?)) = ?"
+        if unfinished:
+            wanted += " AND status IN ('queued', 'running')"
         values = (session_id, prefix, prefix)
         if after is None:
             query = f"{wanted} ORDER BY {order} LIMIT ?"

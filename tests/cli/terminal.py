@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,6 +76,9 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     def expect(self, pattern: str, timeout: float = 30.0) -> str:
         """What came up to and with this; only what is new since the last time counts."""
         deadline = time.monotonic() + timeout
@@ -104,7 +110,4 @@ class Terminal:
 
 def _own_terminal() -> None:
     """Makes the terminal the controlling one, so that Ctrl-C is a signal."""
-    import fcntl
-    import termios
-
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)

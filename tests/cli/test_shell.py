@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from interpreter import Client
+from interpreter.cli.shell import Modes
 from interpreter.models import ExecutionStatus
 
 from .terminal import Terminal
@@ -55,6 +56,34 @@ def test_a_shell_is_used_left_and_come_back_to(
         screen.expect("kept-2\n", 90)
         screen.expect("this terminal is over: its shell exited with 0", 90)
         assert screen.exit_code(90) == 0
+
+
+def test_a_shell_is_interrupted_and_resized_and_left_with_the_terminal_as_it_was(
+    terminal: Callable[..., Terminal], session: str
+) -> None:
+    with terminal("shell", session, "--name", "keys") as screen:
+        screen.expect(r"\$ ", 90)
+        screen.type("echo on-$((1+1)); sleep 600\r")
+        screen.expect("on-2\n", 90)
+        screen.type("\x03")
+        screen.expect(r"\^C", 90)
+        screen.resize(33, 99)
+        screen.type("stty size\r")
+        screen.expect("33 99\n", 90)
+        screen.type("printf '\\033[?1049h\\033[?1000;1006h\\033[?25lin''side'\r")
+        screen.expect("inside", 90)
+        screen.type("\x1d")
+        assert screen.exit_code(90) == 0
+        after = screen.raw.rpartition("inside")[2]
+        for mode in ("1049l", "1000l", "1006l", "25h"):
+            assert f"\x1b[?{mode}" in after
+
+
+def test_modes_are_followed_wherever_they_are_cut() -> None:
+    modes = Modes()
+    for character in "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?7hx\x1b[?2004h\x1b[?2004l":
+        modes.follow(character)
+    assert modes.undo().startswith("\x1b[?1049l\x1b[?25h\x1b[m")
 
 
 def test_a_shell_needs_a_terminal(run: Run, session: str) -> None:

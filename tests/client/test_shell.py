@@ -35,6 +35,8 @@ def test_commands_are_run_started_fed_listed_and_cancelled(client: Client) -> No
         assert s.shell.get(running.id).cancel().status is ExecutionStatus.cancelled
         assert running.wait().stdout == "got it\n"
         assert [c.status.value for c in s.shell.list()][-2:] == ["cancelled", "running"]
+        assert [c.id for c in s.shell.list(running=True)] == [other.id]
+        assert [c.id for c in s.shell.list(newest=True, limit=2)] == [other.id, running.id]
         assert list(running.events())[-1].type is EventType.done
         assert running.info.status is not ExecutionStatus.running
 
@@ -48,6 +50,15 @@ def test_a_terminal_is_typed_into_and_read(client: Client) -> None:
         assert "30 90\r\n" in shown
         assert "this terminal is over: its shell exited with 0" in shown
         assert s.terminals() == []
+        with s.terminal("other") as terminal:
+            terminal.send("stty raw -echo; echo ta''ke; head -c 2000000 | wc -c; exit\r")
+            shown = ""
+            for text in terminal:
+                shown += text
+                if "take" in shown:
+                    break
+            terminal.send("😀" * 500_000)
+            assert "2000000" in "".join(terminal), "as much as one likes"
         with s.terminal("other") as terminal:
             assert [t.name for t in s.terminals()] == ["other"]
             terminal.end()
@@ -64,6 +75,7 @@ async def test_the_same_with_await(gateway: Gateway) -> None:
         kinds = [event.type.value async for event in running.events()]
         assert kinds[-1] == "done"
         assert [c.id for c in await s.shell.list()][-1] == running.id
+        assert await s.shell.list(running=True) == []
         assert (await (await s.shell.get(running.id)).cancel()).exit_code == 4
         async with s.terminal() as terminal:
             await terminal.resize(30, 90)

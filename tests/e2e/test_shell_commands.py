@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import Gateway
+from tests.conftest import Gateway, only
 from tests.e2e.conftest import read_events
 from tests.e2e.test_restart_of_the_gateway import wait_for
 
@@ -197,11 +197,74 @@ def test_many_run_at_once_and_no_more_than_may(http: httpx.Client) -> None:
     http.delete(f"/v1/sessions/{session}")
 
 
+def test_what_runs_is_listed_however_much_has_ended(shell: Commands) -> None:
+    running = shell.begin("echo on; sleep 600")
+    assert shell.first_words(running) == "on\n"
+    with ThreadPoolExecutor(8) as pool:
+        ended = list(pool.map(lambda i: shell(["true"])["id"], range(110)))
+
+    def listed(**query: Any) -> list[str]:
+        return [c["id"] for c in shell.http.get(shell.path, params=query).json()["commands"]]
+
+    assert listed(running="true") == [running]
+    assert len(listed()) == 100
+    assert listed()[0] == running
+    newest = listed(newest="true", limit=111)
+    assert newest == listed(limit=111)[::-1]
+    assert set(newest[:-1]) == set(ended)
+    assert listed(newest="true", limit=2, after=newest[1]) == newest[2:4]
+    shell.cancel(running)
+    assert listed(running="true") == []
+
+
+MAKEFILE = """
+PARTS := $(foreach i,1 2 3 4 5 6 7 8,part$(i))
+all: whole
+whole: $(PARTS)
+\tcat $(PARTS) > $@
+part%:
+\tseq $* 8 2000 > $@
+"""
+
+
+@only("embedded")
 def test_a_build_with_parallel_children(shell: Commands) -> None:
-    script = "for i in 1 2 3 4; do (for j in $(seq 500); do echo $i-$j; done > part$i) & done; wait; cat part* | wc -l"
-    done = shell(script)
-    assert done["stdout"].strip() == "2000"
-    assert [f["path"] for f in done["files"]] == [f"part{i}" for i in range(1, 5)]
+    shell.http.put(f"{shell.session}/files/Makefile", content=MAKEFILE.encode())
+    done = shell("make -s -j4 && wc -l < whole")
+    assert (done["stdout"].strip(), done["stderr"], done["status"]) == ("2000", "", "ok")
+    assert sorted(f["path"] for f in done["files"]) == [*(f"part{i}" for i in range(1, 9)), "whole"]
+    assert done["usage"]["cpu_seconds"] > 0
+
+
+def test_many_processes_compile_at_once(shell: Commands) -> None:
+    write = "import pathlib\nfor i in range(40): pathlib.Path(f'm{i}.py').write_text(f'x = {i}')"
+    assert (
+        shell(["python3", "-c", f"import os; os.mkdir('m'); os.chdir('m')\n{write}"])["exit_code"] == 0
+    )
+    done = shell("python3 -m compileall -q -j 4 m && ls m/__pycache__ | wc -l")
+    assert (done["stdout"].strip(), done["status"]) == ("40", "ok")
+    assert done["usage"]["cpu_seconds"] > 0
+
+
+def test_input_that_is_not_read_is_refused_when_it_is_too_much(shell: Commands) -> None:
+    id = shell.begin("echo on; sleep 600", interactive=True)
+    assert shell.first_words(id) == "on\n"
+    taken = 0
+    while (answer := shell.give(id, "語" * 300_000)).status_code == 204:
+        taken += 1
+        assert taken < 10
+    assert (answer.status_code, answer.json()["error"]["code"]) == (429, "queue_full")
+    assert shell.cancel(id)["status"] == "cancelled"
+
+
+def test_a_command_that_says_too_much_is_ended(http: httpx.Client) -> None:
+    session = http.post("/v1/sessions", json={"limits": {"recorded_mb": 2}}).json()["id"]
+    shell = Commands(http, session)
+    done = shell("yes 0123456789", max_output_bytes=10_000)
+    assert (done["status"], done["reason"]) == ("error", "its output is over the limit of 2 MB")
+    wait_for(lambda: not shell.alive(done["id"]), 60)
+    assert shell("echo on")["stdout"] == "on\n"
+    http.delete(f"/v1/sessions/{session}")
 
 
 def test_a_restarted_kernel_leaves_commands_alone(shell: Commands) -> None:

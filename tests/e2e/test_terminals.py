@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,13 +91,26 @@ def test_ctrl_c_ends_the_program_that_runs(view: Open) -> None:
     viewer.see("back-42\r\n")
 
 
-def test_a_flood_costs_no_memory_and_ctrl_c_is_answered(view: Open, gateway: Gateway) -> None:
-    viewer, idle = view(), view()
-    before = gateway.memory()
+def test_a_flood_costs_no_memory_and_ctrl_c_is_answered(
+    view: Open, gateway: Gateway, http: httpx.Client, session: str
+) -> None:
+    def host_memory() -> int:
+        """Of the kernel host, which the shell is a child of."""
+        found = http.get(f"/v1/sessions/{session}/processes").json()["processes"]
+        shell = next(p for p in found if p["name"] in ("bash", "sh"))
+        host = next((p for p in found if p["pid"] == shell["parent"]), None)
+        return 0 if host is None else int(host["memory_bytes"])
+
+    viewers = [view() for _ in range(4)]
+    viewer = viewers[0]
+    viewer.see(PROMPT)
+    before, host_before = gateway.memory(), host_memory()
     viewer.type("yes 0123456789\r")
-    while viewer.received < 8_000_000:
-        viewer.see("0123456789\r\n")
-        viewer.shown = ""
+    while min(one.received for one in viewers) < 16_000_000:
+        for one in viewers:
+            one.see("0123456789\r\n")
+            one.shown = ""
+    assert host_memory() - host_before < 50_000_000
     at = viewer.received
     viewer.type("\x03")
     viewer.see(r"\^C")
@@ -106,8 +120,9 @@ def test_a_flood_costs_no_memory_and_ctrl_c_is_answered(view: Open, gateway: Gat
     viewer.see("back-42\r\n")
     assert viewer.received - at < 4_000_000
     assert gateway.memory() - before < 50_000_000
-    # Somebody who did not look meanwhile has missed something, and sees how it goes on.
-    idle.see("back-42\r\n")
+    # Those who did not look meanwhile may have missed something, and see how it goes on.
+    for one in viewers[1:]:
+        one.see("back-42\r\n")
 
 
 def test_several_see_the_same_and_who_comes_later_sees_what_was(
@@ -136,6 +151,7 @@ def test_a_terminal_that_is_over_says_so(view: Open, http: httpx.Client, session
     assert "[this terminal is over: its shell exited with 5]" in viewer.see_the_end()
     wait_for(lambda: terminals(http, session) == [], 60)
     viewer = view()
+    viewer.see(r"^\[the terminal before this one is over: its shell exited with 5\]\r\n")
     viewer.type("(setsid sleep 600 &); sleep 601 & echo on-$((1+1))\r")
     viewer.see("on-2\r\n")
     assert http.delete(f"/v1/sessions/{session}/terminals/main").status_code == 204
@@ -144,6 +160,52 @@ def test_a_terminal_that_is_over_says_so(view: Open, http: httpx.Client, session
     assert not [p for p in left if p["name"] == "sleep" and p["state"] != "zombie"]
     missing = http.delete(f"/v1/sessions/{session}/terminals/main")
     assert missing.json()["error"]["code"] == "terminal_not_found"
+
+
+def test_no_more_terminals_than_may_be(gateway: Gateway, http: httpx.Client) -> None:
+    session = http.post("/v1/sessions", json={"limits": {"commands": 2}}).json()["id"]
+    viewers = [Viewer(gateway, session, name) for name in ("one", "two")]
+    with pytest.raises(InvalidStatus) as caught:
+        Viewer(gateway, session, "three")
+    assert caught.value.response.status_code == 429
+    assert json.loads(caught.value.response.body)["error"]["code"] == "too_many_commands"
+    for viewer in viewers:
+        viewer.close()
+    http.delete(f"/v1/sessions/{session}")
+
+
+def test_a_terminal_that_is_looked_at_is_in_use(gateway: Gateway, http: httpx.Client) -> None:
+    asked = {"limits": {"idle_seconds": 4}, "on_idle": "pause"}
+    session = http.post("/v1/sessions", json=asked).json()["id"]
+    viewer = Viewer(gateway, session)
+    counting = "for i in $(seq 32); do echo at-$i; sleep 0.25; done"
+    viewer.type(f"{counting}\r")
+    viewer.see("at-32\r\n")  # after twice that time, and nobody would have resumed it
+    wait_for(lambda: http.get(f"/v1/sessions/{session}").json()["state"] == "paused", 60)
+    # A window that is resized does not wake it; who types does, and the size is what it is by then.
+    viewer.resize(33, 99)
+    http.get(f"/v1/sessions/{session}/terminals")
+    assert http.get(f"/v1/sessions/{session}").json()["state"] == "paused"
+    viewer.type("stty size\r")
+    viewer.see("33 99\r\n")
+    viewer.close()
+    http.delete(f"/v1/sessions/{session}")
+
+
+@only("embedded")
+def test_what_vim_asked_is_not_asked_again(view: Open) -> None:
+    """vim asks what the terminal is, for its colours, its cursor and its keys, and gets no answer here."""
+    asked = [r"\x1b\[6n", r"\x1b\[>c", r"\x1b\]10;\?\x07", r"\x1b\]11;\?\x07", r"\x1b\[\?4m"]
+    viewer = view()
+    viewer.see(PROMPT)
+    viewer.type("vim -n -N -u NONE written\r")
+    for question in asked:
+        viewer.see(question)
+    later = view()
+    later.see(r'"written"')
+    later.type("ihello\x1b:q!\r")
+    later.see(r"\x1b\[\?1049l")
+    assert [question for question in asked if re.search(question, later.all)] == []
 
 
 def use_programs(viewer: Viewer) -> None:
@@ -234,3 +296,47 @@ def test_a_terminal_outlives_the_gateway(own_gateway: Gateway) -> None:
         client.post(f"/v1/sessions/{session}/stop")
     assert "[this terminal is over: it was stopped]" in viewer.see_the_end()
     viewer.close()
+
+
+def test_a_shell_that_ended_while_there_was_no_gateway_says_so(own_gateway: Gateway) -> None:
+    own_gateway.start()
+    with own_gateway.client() as client:
+        session = client.post("/v1/sessions").json()["id"]
+    viewer = Viewer(own_gateway, session)
+    viewer.type("while [ ! -e go ]; do sleep 0.05; done; touch went; exit 7\r")
+    viewer.see("exit 7\r\n")
+    own_gateway.kill()
+    viewer.close()
+    workspace = own_gateway.data / "workspaces" / session
+    (workspace / "go").touch()
+    wait_for((workspace / "went").exists, 60)
+    own_gateway.start()
+    viewer = Viewer(own_gateway, session)
+    if "this terminal is over" in viewer.see(r"(this terminal|before this one) is over: [^\]]+\]"):
+        viewer.close()  # it came before the shell's end was heard of
+        viewer = Viewer(own_gateway, session)
+        viewer.see(r"^\[the terminal before this one is over: its shell exited with 7\]")
+    viewer.see(PROMPT)
+    viewer.close()
+
+
+def test_terminals_over_a_lowered_limit_are_ended_by_the_next_gateway(own_gateway: Gateway) -> None:
+    own_gateway.start()
+    with own_gateway.client() as client:
+        session = client.post("/v1/sessions").json()["id"]
+        for name in ("one", "two", "three"):
+            viewer = Viewer(own_gateway, session, name)
+            viewer.see(PROMPT)
+            viewer.close()
+        lowered = client.patch(f"/v1/sessions/{session}", json={"limits": {"commands": 1}})
+        assert lowered.status_code == 200
+    own_gateway.kill()
+    own_gateway.start()
+    with own_gateway.client() as client:
+        assert terminals(client, session) == ["one"]
+
+        def shells() -> int:
+            found = client.get(f"/v1/sessions/{session}/processes").json()["processes"]
+            return sum(p["name"] in ("bash", "sh") and p["state"] != "zombie" for p in found)
+
+        wait_for(lambda: shells() == 1, 60)

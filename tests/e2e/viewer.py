@@ -13,6 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 from tests.conftest import Gateway
 
 SECONDS = 90.0
+MOST = 200_000
 
 
 class Viewer:
@@ -22,10 +23,13 @@ class Viewer:
         url = gateway.url.replace("http", "ws", 1) + f"/v1/sessions/{session}/terminals/{name}"
         self._open = ExitStack()
         connecting = connect(
-            url, additional_headers=gateway.headers, max_size=None, proxy=None, open_timeout=SECONDS
-        )
+            url, additional_headers=gateway.headers, max_size=None, proxy=None, open_timeout=SECONDS,
+            ping_interval=None,
+        )  # fmt: skip
         self.socket: ClientConnection = self._open.enter_context(connecting)
         self.shown = ""
+        self.all = ""
+        """What was shown so far, up to a limit."""
         self.received = 0
         self.over = False
         assert self._next(time.monotonic() + SECONDS) == ["setup", {}]
@@ -54,6 +58,8 @@ class Viewer:
         message = self._next(deadline, wanted)
         if message[0] == "stdout":
             self.shown += message[1]
+            if len(self.all) < MOST:
+                self.all += message[1]
             self.received += len(message[1])
         elif message == ["disconnect", 1]:
             self.over = True

@@ -181,6 +181,25 @@ async def test_a_command_is_answered() -> None:
         assert notices == [{"use": 1}]
 
 
+async def test_large_commands_wait_for_room_instead_of_breaking_the_link() -> None:
+    host = Wire(opens=False)
+    host.connect()
+    async with linked() as peer:
+        await peer.exchange(host, lambda: bool(peer.link.wire._greeted))
+        text = "語" * 1_000_000
+        asking = [asyncio.create_task(peer.link.command("input", text=text)) for _ in range(12)]
+        await asyncio.sleep(0)
+        assert peer.link.crowded
+        assert peer.link.wire.kept(CONTROL) < 13_000_000, (
+            "as many bytes as the text has, and few of them"
+        )
+        small = asyncio.create_task(peer.link.command("signal", signal=2))
+        await peer.exchange(host, lambda: host.received == 13)
+        assert not peer.link.broken
+        for task in (*asking, small):
+            task.cancel()
+
+
 async def test_only_what_its_owner_has_stored_is_acknowledged() -> None:
     host = Wire(opens=False)
     host.connect()

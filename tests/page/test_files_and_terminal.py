@@ -9,7 +9,9 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from interpreter import Session
+from interpreter.models import SessionState
 from tests.conftest import Gateway, only
+from tests.e2e.test_restart_of_the_gateway import wait_for
 
 pytestmark = only("embedded")
 
@@ -96,3 +98,61 @@ def test_vim_runs_in_the_terminal(page: Page, gateway: Gateway, live: Session) -
     page.get_by_role("button", name="New terminal").click()
     expect(page.get_by_role("button", name="Terminal 2")).to_have_attribute("aria-pressed", "true")
     expect(screen).to_contain_text("$")
+
+
+def test_python_a_flood_and_a_large_paste_in_the_terminal(
+    page: Page, gateway: Gateway, live: Session
+) -> None:
+    page.goto(f"{gateway.url}/sessions/{live.id}#terminal")
+    screen = page.locator(".xterm-rows")
+    expect(page.locator(".screen[data-state=open]")).to_be_visible()
+    expect(screen).to_contain_text("$")
+    page.keyboard.type("python3 -q\n")
+    expect(screen).to_contain_text(">>>")
+    page.keyboard.type("print('py' + 'thon', 6 * 7)\n")
+    expect(screen).to_contain_text("python 42")
+    page.keyboard.press("Control+D")
+    expect(screen).to_contain_text("$")
+    page.keyboard.type("clear; yes 0123456789\n")
+    expect(screen).to_contain_text("0123456789")
+    page.keyboard.press("Control+C")
+    page.keyboard.type("clear; echo back-$((6*7))\n")
+    expect(screen).to_contain_text("back-42")
+    # Of a paste nothing is lost, wherever it is cut: every character here is two units of the page's.
+    page.keyboard.type("stty raw -echo; echo ta''ke; head -c 600003 > pasted; stty sane\n")
+    expect(screen).to_contain_text("take")
+    page.keyboard.insert_text("abc" + "😀" * 150_000)
+    wait_for(lambda: len(live.files.read("pasted")) == 600_003, 60)
+    assert live.files.read("pasted").decode() == "abc" + "😀" * 150_000
+
+
+def test_a_terminal_says_that_its_session_is_paused_or_stopped(
+    page: Page, gateway: Gateway, live: Session
+) -> None:
+    page.goto(f"{gateway.url}/sessions/{live.id}#terminal")
+    screen = page.locator(".xterm-rows")
+    word = page.locator(".terminals").get_by_role("status")
+    expect(page.locator(".screen[data-state=open]")).to_be_visible()
+    page.keyboard.type("echo kept-$((6*7))\n")
+    expect(screen).to_contain_text("kept-42")
+    live.pause()
+    page.reload()
+    expect(word).to_contain_text("This session is paused.")
+    page.wait_for_timeout(1000)  # in which it is looked at again
+    assert live.refresh().state is SessionState.paused, (
+        "a page that comes back by itself does not wake it"
+    )
+    word.get_by_role("button", name="Resume").click()
+    expect(screen).to_contain_text("kept-42")
+    live.pause()
+    page.reload()
+    expect(page.locator(".screen[data-state=paused]")).to_be_visible()
+    page.locator(".screen").click()
+    page.keyboard.press("Enter")
+    expect(page.locator(".screen[data-state=open]")).to_be_visible()
+    live.stop()
+    expect(word).to_contain_text("This terminal is over.")
+    page.get_by_role("button", name="Start anew").click()
+    expect(word).to_contain_text("This session is stopped: it was stopped.")
+    live.start()
+    expect(screen).to_contain_text("[the terminal before this one is over: it was stopped]")

@@ -3,8 +3,9 @@
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal } from "@xterm/xterm";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, sessionUrl } from "../api";
+import { ApiError, get, sessionUrl } from "../api";
 import { isDark } from "../theme";
+import type { Session } from "../types";
 import { Icon } from "./icons";
 
 const LIGHT = {
@@ -55,7 +56,9 @@ export function TerminalView({ session }: { session: string }) {
 function Screen({ session, name }: { session: string; name: string }) {
   const place = useRef<HTMLDivElement>(null);
   const terminal = useRef<Terminal | null>(null);
-  const [state, setState] = useState<"opening" | "open" | "waiting" | "over">("opening");
+  const [state, setState] = useState<"opening" | "open" | "waiting" | "paused" | "over">("opening");
+  const [word, setWord] = useState("");
+  const wake = useRef(() => {});
   const [life, setLife] = useState(0);
 
   useEffect(() => {
@@ -75,8 +78,31 @@ function Screen({ session, name }: { session: string; name: string }) {
     let socket: WebSocket | null = null;
     let wait = 250;
     let ended = false;
+    let left = false;
     let timer: ReturnType<typeof setTimeout>;
 
+    const later = (state: "waiting" | "paused", word: string): void => {
+      setState(state);
+      setWord(word);
+      clearTimeout(timer);
+      timer = setTimeout(look, wait);
+      wait = Math.min(wait * 2, 5_000);
+    };
+    // A page that nobody looks at any more must not wake a paused session: only a key or a click does.
+    const look = async (): Promise<void> => {
+      let found: Session;
+      try {
+        found = await get<Session>(sessionUrl(session));
+      } catch (error) {
+        const gone = error instanceof ApiError && error.status === 404;
+        if (!left) later("waiting", gone ? "This session is not there any more." : "Reconnecting …");
+        return;
+      }
+      if (left || socket) return;
+      if (found.state === "paused") later("paused", "This session is paused.");
+      else if (found.state === "stopped" || found.state === "failed") later("waiting", `This session is ${found.state}: ${found.reason}.`);
+      else connect();
+    };
     const tell = (...message: unknown[]): void => {
       if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
     };
@@ -89,7 +115,9 @@ function Screen({ session, name }: { session: string; name: string }) {
       const url = new URL(`${sessionUrl(session)}/terminals/${encodeURIComponent(name)}`, location.href);
       url.protocol = url.protocol.replace("http", "ws");
       const mine = (socket = new WebSocket(url));
+      let opened = false;
       mine.onopen = () => {
+        opened = true;
         wait = 250;
         screen.reset(); // the gateway shows again what was there
         setState("open");
@@ -101,33 +129,35 @@ function Screen({ session, name }: { session: string; name: string }) {
         if (kind === "stdout" && typeof text === "string") screen.write(text);
         if (kind === "disconnect") ended = true;
       };
-      mine.onclose = () => {
+      mine.onclose = ({ reason }) => {
         if (socket !== mine) return;
+        socket = null;
         if (ended) return setState("over");
-        setState("waiting");
-        timer = setTimeout(connect, wait);
-        wait = Math.min(wait * 2, 5_000);
+        later("waiting", reason || (opened ? "Reconnecting …" : "This terminal cannot be opened yet."));
       };
     };
-    // A flood of typing is sent in pieces that the gateway takes.
+    wake.current = () => {
+      clearTimeout(timer);
+      if (!socket) connect();
+    };
     const typed = screen.onData((text) => {
-      for (let at = 0; at < text.length; at += 60_000) tell("stdin", text.slice(at, at + 60_000));
+      if (place.current?.dataset.state === "paused") return wake.current();
+      for (const piece of pieces(text)) tell("stdin", piece);
     });
     const watch = new ResizeObserver(resize);
     watch.observe(place.current!);
     const online = (): void => {
-      if (socket?.readyState !== WebSocket.OPEN && !ended) {
-        clearTimeout(timer);
-        connect();
-      }
+      clearTimeout(timer);
+      if (!socket && !ended) void look();
     };
     window.addEventListener("online", online);
-    connect();
+    void look();
     return () => {
       window.removeEventListener("online", online);
       watch.disconnect();
       typed.dispose();
       clearTimeout(timer);
+      left = true;
       const old = socket;
       socket = null;
       old?.close();
@@ -143,11 +173,24 @@ function Screen({ session, name }: { session: string; name: string }) {
     <>
       <div class="screen" ref={place} data-state={state} />
       <p class="connection" role="status">
-        {state === "waiting" ? "Reconnecting …" : state === "over" ? "This terminal is over." : ""}
+        {state === "over" ? "This terminal is over." : state === "waiting" || state === "paused" ? word : ""}
+        {state === "paused" && <button onClick={() => wake.current()}>Resume</button>}
         {state === "over" && <button onClick={() => setLife(life + 1)}>Start anew</button>}
       </p>
     </>
   );
+}
+
+// A flood of typing is sent in pieces that the gateway takes, and no character is cut in two.
+function pieces(text: string): string[] {
+  const found: string[] = [];
+  for (let at = 0; at < text.length; ) {
+    let end = Math.min(at + 60_000, text.length);
+    if (end < text.length && /[\ud800-\udbff]/.test(text[end - 1]!)) end--;
+    found.push(text.slice(at, end));
+    at = end;
+  }
+  return found;
 }
 
 // xterm.js makes style elements, which the page's policy lets in only with the number it gave.
