@@ -303,11 +303,13 @@ class Store:
 
         return await self._readers.run(read)
 
-    async def displays(self, session_id: str) -> dict[str, list[str]]:
-        """The executions that show each display, in the order they were saved."""
-        query = f"SELECT display_id, execution_id FROM displays WHERE session = {SESSION} ORDER BY key"
+    async def displays(self, session_id: str, most: int) -> dict[str, list[str]]:
+        """The executions that show each display, in the order they were saved: the last so many."""
+        query = f"""SELECT display_id, execution_id FROM displays WHERE session = {SESSION}
+            ORDER BY key DESC LIMIT ?"""
         found: dict[str, list[str]] = {}
-        for display_id, execution_id in await self._read(lambda *row: row, query, session_id):
+        rows = await self._read(lambda *row: row, query, session_id, most)
+        for display_id, execution_id in reversed(rows):
             found.setdefault(display_id, []).append(execution_id)
         return found
 
