@@ -680,7 +680,7 @@ class LiveSession:
         self.record = replace(self.record, state=new.value)
         self.events.append(EventType.status, None, {"state": new.value, "reason": cause})
         if {old, new} != {SessionState.ready, SessionState.busy}:
-            # That a session is busy and ready again with every cell is in its event log.
+            # That a session is busy and ready again with every cell is in its event log: see `states`.
             self._store.audit(f"session.{new.value}", self.id, {"from": old.value, "cause": cause})
             self.update()
 

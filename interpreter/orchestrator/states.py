@@ -1,6 +1,8 @@
 """The states of sessions and executions, and every change that is allowed.
 
-Nothing assigns a state without asking here first.
+Nothing assigns a state without asking here first. Every change is recorded with its cause: that a
+session is busy and ready again, which every cell makes it, and what becomes of executions are events of
+the session; all else is in the audit log.
 """
 
 from __future__ import annotations

@@ -94,12 +94,14 @@ async def test_the_audit_log_gives_the_last_entries_oldest_first(store):
     await store.audit("started", None, {"version": "1"})
     await store.audit("created", "s1", {"labels": {"a": "b"}})
     await store.audit("deleted", "s1", {})
-    assert [entry["action"] for entry in await store.audit_log()] == ["started", "created", "deleted"]
-    assert [entry["action"] for entry in await store.audit_log(limit=2)] == ["created", "deleted"]
-    created, _ = await store.audit_log("s1")
-    assert created["session_id"] == "s1"
-    assert created["detail"] == {"labels": {"a": "b"}}
-    assert created["time"].endswith("+00:00")
+    assert [entry.action for entry in await store.audit_log()] == ["started", "created", "deleted"]
+    assert [entry.action for entry in await store.audit_log(limit=2)] == ["created", "deleted"]
+    started, created = await store.audit_log(after=0, limit=2)
+    assert await store.audit_log("s1", after=started.number, limit=1) == [created]
+    assert [entry.action for entry in await store.audit_log(after=created.number)] == ["deleted"]
+    assert created.session_id == "s1"
+    assert created.detail == {"labels": {"a": "b"}}
+    assert created.time.tzinfo is UTC
 
 
 async def test_a_deleted_session_takes_all_but_the_audit_log_with_it(
