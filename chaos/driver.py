@@ -20,6 +20,8 @@ from interpreter.orchestrator import states
 
 CHECK_EVERY = 25
 """Steps between two checks of everything."""
+WARM_UP = 4
+"""Steps before everything is killed once, in between others: a short run has all of it, too."""
 STEP_SECONDS = 240.0
 LAST_LIFE = 0.15
 """The part of a run in which the gateway is left alone, to see whether it grows."""
@@ -67,13 +69,17 @@ class Driver:
     def _over(self) -> bool:
         if self.plan.steps is not None:
             return self.run.step >= self.plan.steps
-        return self.run.seconds >= self.plan.seconds and self.run.kills >= self.plan.kills
+        return self.run.seconds >= self.plan.seconds and self._enough
+
+    @property
+    def _enough(self) -> bool:
+        return self.run.kills >= self.plan.kills and not violence.missing(self.run)
 
     @property
     def _leave_alone(self) -> bool:
         """Whether the gateway is left alone now, as long as there were enough kills."""
         late = self.run.seconds > (1 - LAST_LIFE) * self.plan.seconds
-        return self.plan.steps is None and late and self.run.kills >= self.plan.kills
+        return self.plan.steps is None and late and self._enough
 
     async def _step(self, rng: random.Random) -> None:
         run = self.run
@@ -81,6 +87,9 @@ class Driver:
             async with asyncio.timeout(STEP_SECONDS):
                 if run.step % CHECK_EVERY == 0:
                     await run.check_all(rng)
+                elif run.step > WARM_UP and run.step % 2 and (missing := violence.missing(run)):
+                    await self._act(rng, dict.fromkeys(missing, 1))
+                    await run.look_again()
                 elif self._leave_alone:
                     await self._act(rng, actions.WEIGHTS)
                     rss = run.gateway.rss(), run.gateway.descriptors()

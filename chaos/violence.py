@@ -119,7 +119,21 @@ VIOLENCE: dict[Action, int] = {
     kill_gateway: 10,
     answer_and_kill: 8,
     kill_kernel: 5,
-    kill_sandbox: 1,
-    kill_engine: 1,
-    terminate: 1,
+    kill_sandbox: 2,
+    kill_engine: 4,
+    terminate: 2,
 }
+
+KINDS: dict[str, Action] = {
+    "kill of the gateway": kill_gateway,
+    "kill of a kernel": kill_kernel,
+    "kill of a sandbox": kill_sandbox,
+    "kill of the engine": kill_engine,
+    "orderly restart": terminate,
+}
+
+
+def missing(run: Run) -> list[Action]:
+    """What was not killed yet, of what there is."""
+    there = {name: kind for name, kind in KINDS.items() if run.engine or kind is not kill_engine}
+    return [kind for name, kind in there.items() if not run.counts[name]]

@@ -125,6 +125,12 @@ class Gateway:
         assert self.process is not None
         return int(psutil.Process(self.process.pid).memory_info().rss)
 
+    def peak_memory(self) -> int:
+        """The most it ever had."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
 
 @pytest.fixture(scope="session")
 def data_root() -> Iterator[Path]:

@@ -377,6 +377,18 @@ def logs(
 
 
 @app.command()
+def audit(
+    session: Annotated[str | None, typer.Argument(metavar="[SESSION]", help="Of this one only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the last ones.")] = 100,
+    json: Json = False,
+) -> None:
+    """Show what became of sessions and why, deleted ones included."""
+    from interpreter.cli.audit import audit as command
+
+    command(session, limit, json)
+
+
+@app.command()
 def interrupt(session: Which, context: InContext = "default") -> None:
     """Interrupt the cell that runs in a session."""
     from interpreter.cli import lifecycle

@@ -129,6 +129,12 @@ class AsyncClient:
     async def status(self) -> models.GatewayStatus:
         return await self._carrier.send(requests.status())
 
+    async def audit(
+        self, session_id: str | None = None, *, after: int | None = None, limit: int = 100
+    ) -> list[models.AuditEntry]:
+        """What became of a session, or of all, and why: the last entries, or those after a number."""
+        return (await self._carrier.send(requests.audit(session_id, after, limit))).entries
+
     async def health(self) -> models.Health:
         return await self._carrier.send(requests.health())
 

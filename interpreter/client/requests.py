@@ -38,6 +38,12 @@ def status() -> Call[models.GatewayStatus]:
     return Call(method="GET", path="/v1/status", answer=models.GatewayStatus)
 
 
+def audit(session_id: str | None, after: int | None, limit: int) -> Call[models.AuditLog]:
+    given = {"session": session_id, "after": after, "limit": limit}
+    params = {k: str(v) for k, v in given.items() if v is not None}
+    return Call(method="GET", path="/v1/audit", params=params, answer=models.AuditLog)
+
+
 def create_session(
     name: str | None = None,
     environment: str | None = None,

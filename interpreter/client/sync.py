@@ -137,6 +137,12 @@ class Client:
         """How full the gateway is."""
         return self._carrier.send(requests.status())
 
+    def audit(
+        self, session_id: str | None = None, *, after: int | None = None, limit: int = 100
+    ) -> list[models.AuditEntry]:
+        """What became of a session, or of all, and why: the last entries, or those after a number."""
+        return (self._carrier.send(requests.audit(session_id, after, limit))).entries
+
     def health(self) -> models.Health:
         return self._carrier.send(requests.health())
 

@@ -52,6 +52,7 @@ LISTED = [
     *datasets.OPERATIONS,
     *workspaces.OPERATIONS,
     pages.STATUS,
+    pages.AUDIT,
     pages.HEALTH,
 ]
 

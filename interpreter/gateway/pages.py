@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from interpreter import __version__
 from interpreter.errors import NotFound
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.operation import Operation
-from interpreter.models import GatewayStatus, Health
+from interpreter.models import MOST, AuditLog, GatewayStatus, Health
 
 DOCS_PAGE = b"""<!doctype html>
 <html lang="en">
@@ -59,6 +61,19 @@ async def status(call: ApiHandler) -> Any:
     return call.orchestrator.status()
 
 
+class Entries(Struct, forbid_unknown_fields=True):
+    """Of one session or of all: the last `limit`, or the first after the one with the number `after`."""
+
+    session: Annotated[str, Meta(max_length=200)] | None = None
+    after: Annotated[int, Meta(ge=0, le=MOST)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+async def read_audit_log(call: ApiHandler) -> Any:
+    wanted = call.query(Entries)
+    return await call.orchestrator.audit_log(wanted.session, wanted.after, wanted.limit)
+
+
 async def openapi(call: ApiHandler) -> Any:
     call.finish(call.gateway.description)
 
@@ -96,6 +111,15 @@ HEALTH = Operation(
 )
 
 STATUS = Operation("GET", "/v1/status", "How full the gateway is", status, answers={200: GatewayStatus})
+
+AUDIT = Operation(
+    "GET",
+    "/v1/audit",
+    "What became of sessions and why, deleted ones included, oldest first",
+    read_audit_log,
+    query=Entries,
+    answers={200: AuditLog},
+)
 
 UNLISTED = [
     Operation("GET", "/openapi.json", "This description", openapi, public=True),

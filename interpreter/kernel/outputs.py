@@ -18,9 +18,11 @@ from interpreter.kernel.plaintext import shorten
 from interpreter.models import EventType, Output
 
 SLACK = 1024 * 1024
+MAX_OF_ONE_ID = 100
+"""How many displays of one id an update changes, the newest ones."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Entry:
     """One output. A stream's text is kept in pieces until someone wants to see it."""
 
@@ -28,6 +30,7 @@ class _Entry:
     size: int
     pieces: deque[str] = field(default_factory=deque)
     display_id: str | None = None
+    in_head: bool = False
 
     def finished(self) -> Output:
         if self.output["output_type"] != "stream":
@@ -60,6 +63,8 @@ class Fold:
         self._head_size = 0
         self._tail_size = 0
         self._head_full = False
+        self._displays: dict[str, list[_Entry]] = {}
+        """Those that are kept and have an id: it does not take a search to update one."""
         self.total_bytes = 0
         self.error: Output | None = None
 
@@ -155,7 +160,12 @@ class Fold:
             kept = len(msgspec.json.encode(output))
             size = kept
         entry = _Entry(output, size, display_id=display_id)
+        if display_id is not None:
+            shown = self._displays.setdefault(display_id, [])
+            shown.append(entry)
+            del shown[:-MAX_OF_ONE_ID]
         if not self._head_full and size <= self._half - self._head_size:
+            entry.in_head = True
             self._head.append(entry)
             self._head_size += size
             return
@@ -184,6 +194,14 @@ class Fold:
             else:
                 self._tail.popleft()
                 self._tail_size -= entry.size
+                self._forget(entry)
+
+    def _forget(self, entry: _Entry) -> None:
+        if entry.display_id is not None and (shown := self._displays.get(entry.display_id)):
+            if entry in shown:
+                shown.remove(entry)
+            if not shown:
+                del self._displays[entry.display_id]
 
     def _update(self, data: dict[str, Any]) -> None:
         shown = {"output_type": "display_data", "data": data["data"], "metadata": data["metadata"]}
@@ -191,19 +209,18 @@ class Fold:
         if size > self._half:
             shown = _reduced(shown, self._half)
             size = len(msgspec.json.encode(shown))
-        for entries, in_head in ((self._head, True), (self._tail, False)):
-            for entry in entries:
-                if entry.display_id != data["display_id"]:
-                    continue
-                entry.output = {**entry.output, "data": shown["data"], "metadata": shown["metadata"]}
-                grown, entry.size = size - entry.size, size
-                self.total_bytes += grown
-                if in_head:
-                    self._head_size += grown
-                else:
-                    self._tail_size += grown
+        for entry in self._displays.get(data["display_id"], ()):
+            entry.output = {**entry.output, "data": shown["data"], "metadata": shown["metadata"]}
+            grown, entry.size = size - entry.size, size
+            self.total_bytes += grown
+            if entry.in_head:
+                self._head_size += grown
+            else:
+                self._tail_size += grown
         while self._head_size > 2 * self._half and len(self._head) > 1:
-            self._head_size -= self._head.pop().size
+            dropped = self._head.pop()
+            self._head_size -= dropped.size
+            self._forget(dropped)
             self._head_full = True
         self._trim()
 

@@ -11,7 +11,15 @@ from typing import Any
 
 import msgspec
 
-from interpreter.models.answers import ErrorAnswer, ErrorBody, GatewayStatus, Health, PoolStatus
+from interpreter.models.answers import (
+    AuditEntry,
+    AuditLog,
+    ErrorAnswer,
+    ErrorBody,
+    GatewayStatus,
+    Health,
+    PoolStatus,
+)
 from interpreter.models.basics import MOST, Label, Name, Output
 from interpreter.models.events import Event, EventType
 from interpreter.models.executions import (
@@ -53,6 +61,8 @@ from interpreter.models.workspaces import (
 
 __all__ = [
     "MOST",
+    "AuditEntry",
+    "AuditLog",
     "Context",
     "ContextCreate",
     "ContextList",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
 from msgspec import Struct
 
 
@@ -59,3 +62,22 @@ class GatewayStatus(Struct, frozen=True, kw_only=True):
     cpus_limit: float
     draining: bool
     pools: list[PoolStatus]
+
+
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """Something that was done with the gateway, or that became of a session."""
+
+    number: int
+    time: datetime
+    action: str
+    """Such as `session.stopped`."""
+    session_id: str | None
+    """It may be deleted by now."""
+    detail: dict[str, Any]
+    """Of a session that changed: what it was (`from`), and the `cause`."""
+
+
+class AuditLog(Struct, frozen=True, kw_only=True):
+    """Entries of the audit log, oldest first."""
+
+    entries: list[AuditEntry]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -29,7 +30,13 @@ from interpreter.store import (
 RECENT_CELLS = 4
 RECENT_BYTES = 1024 * 1024
 """Cells that have ended stay in memory for late output, so many and so large ones at most."""
-MAX_DISPLAYS = 10_000
+MAX_SHOWN = 10_000
+"""How many displays are known; one counts as often as there are executions that show it."""
+MAX_SHOWN_IN = 100
+"""How many executions that show a display an update of it reaches, the newest ones."""
+COPIED_BYTES = 16 * 1024 * 1024
+"""An update is recorded once for every execution that shows it: so much of that is not stored yet, at
+most. A kernel could have the gateway hold a hundred times what it sends, else."""
 AMEND_DELAY = 0.05
 AMEND_PART = 0.1
 """Saving late output takes this part of the time at most: each time all of a cell's output is saved."""
@@ -48,12 +55,18 @@ class History:
         store: Store,
         log: EventLog,
         output_limit: int,
+        knows: Callable[[str], bool],
     ) -> None:
+        """`knows` tells whether an execution with this id was run."""
+        self.knows = knows
         self._session_id = session_id
         self._store = store
         self._log = log
         self._output_limit = output_limit
         self._displays: OrderedDict[str, list[str]] = OrderedDict()
+        self._shown = 0
+        self._copied_bytes = 0
+        """Of updates that are not stored yet, in other executions than the newest that shows each."""
         self._active: dict[str, Cell] = {}
         self._recent: OrderedDict[str, Cell] = OrderedDict()
         self._last_save: asyncio.Future[None] | None = None
@@ -64,7 +77,8 @@ class History:
 
     def set_displays(self, displays: dict[str, list[str]]) -> None:
         """Which executions showed which displays before this gateway was started."""
-        self._displays = OrderedDict(displays)
+        self._displays = OrderedDict((id, shown[-MAX_SHOWN_IN:]) for id, shown in displays.items())
+        self._shown = sum(map(len, self._displays.values()))
 
     def add(self, cell: Cell) -> None:
         self._active[cell.id] = cell
@@ -127,17 +141,35 @@ class History:
                 return
             del self._recent[oldest.id]
 
-    def output(self, execution_id: str | None, type: EventType, data: dict[str, Any]) -> int:
-        """Records an output event; returns the bytes it takes."""
+    def output(
+        self, execution_id: str | None, type: EventType, data: dict[str, Any], room: int = 0
+    ) -> int:
+        """Records an output event; returns the bytes it takes. Beyond `room` it is not copied any more
+        to all the executions that it changes."""
         if type is EventType.update:
-            shown_in = self._displays.get(data["display_id"])
-            if not shown_in:
-                return self._record(execution_id, type, data)
-            return sum(self._record(target, type, data) for target in shown_in)
+            return self._update(execution_id, data, room)
         display_id = data.get("display_id")
         if display_id is not None and execution_id is not None:
             self._show(display_id, execution_id)
         return self._record(execution_id, type, data)
+
+    def _update(self, execution_id: str | None, data: dict[str, Any], room: int) -> int:
+        """Updates a display in the executions that show it, the newest first."""
+        newest, *others = self._displays.get(data["display_id"], [execution_id])[::-1]
+        size = self._record(newest, EventType.update, data)
+        room = min(room - size, COPIED_BYTES - self._copied_bytes)
+        copied = 0
+        for target in others:
+            if copied + size > room:
+                break
+            copied += self._record(target, EventType.update, data)
+        if copied:
+            self._copied_bytes += copied
+            self._log.along().add_done_callback(lambda _: self._stored_copies(copied))
+        return size + copied
+
+    def _stored_copies(self, size: int) -> None:
+        self._copied_bytes -= size
 
     def _record(self, execution_id: str | None, type: EventType, data: dict[str, Any]) -> int:
         size = self._log.append(type, execution_id, data)
@@ -172,11 +204,16 @@ class History:
 
     def _show(self, display_id: str, execution_id: str) -> None:
         shown_in = self._displays.setdefault(display_id, [])
-        if execution_id not in shown_in:
-            shown_in.append(execution_id)
-            self._store.save_display(self._session_id, display_id, execution_id)
-        if len(self._displays) > MAX_DISPLAYS:
-            self._displays.popitem(last=False)
+        if execution_id in shown_in:
+            return
+        shown_in.append(execution_id)
+        self._store.save_display(self._session_id, display_id, execution_id)
+        if len(shown_in) > MAX_SHOWN_IN:
+            del shown_in[0]
+        else:
+            self._shown += 1
+        while self._shown > MAX_SHOWN:
+            self._shown -= len(self._displays.popitem(last=False)[1])
 
     async def _amend(self) -> None:
         """Saves finished executions whose outputs changed, some at a time."""

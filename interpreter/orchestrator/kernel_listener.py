@@ -46,6 +46,7 @@ class KernelListener:
         self._taps = taps
         self._late_bytes = 0
         """What was recorded of no cell that runs, since one began."""
+        self._malformed = 0
 
     def on_message(self, message: KernelMessage, number: int) -> None:
         try:
@@ -87,17 +88,16 @@ class KernelListener:
         if cell is None:
             if history.active(parent_id) is not None:
                 return  # another context's cell
-            execution_id = parent_id if parent_id.startswith(PREFIX) and len(parent_id) < 40 else None
-            self._late_output(execution_id, type, data)
-            return
-        if type is EventType.input_request:
-            cell.input_request = InputRequest(**data)
-            self._cells.events.append(type, cell.id, data)
+            known = parent_id.startswith(PREFIX) and history.knows(parent_id)
+            self._late_output(parent_id if known else None, type, data)
             return
         if cell.muted:
             return
-        cell.recorded_bytes += history.output(cell.id, type, data)
+        if type is EventType.input_request:
+            cell.input_request = InputRequest(**data)
         limit = self._cells.limits.recorded_mb
+        room = limit * MEGABYTE - cell.recorded_bytes
+        cell.recorded_bytes += history.output(cell.id, type, data, room)
         if cell.recorded_bytes > limit * MEGABYTE:
             cell.muted = True
             reason = f"the cell's output is over its limit of {limit} MB"
@@ -110,9 +110,10 @@ class KernelListener:
     def _late_output(self, execution_id: str | None, type: EventType, data: dict[str, Any]) -> None:
         """What comes of no cell that runs: all of it together is bounded as that of a cell is."""
         limit = self._cells.limits.recorded_mb
-        if self._late_bytes > limit * MEGABYTE:
+        room = limit * MEGABYTE - self._late_bytes
+        if room < 0:
             return
-        self._late_bytes += self._cells.history.output(execution_id, type, data)
+        self._late_bytes += self._cells.history.output(execution_id, type, data, room)
         if self._late_bytes > limit * MEGABYTE:
             message = f"Output of cells that have ended is over {limit} MB, and no more is recorded."
             facts = {"what": "output", "message": f"{message} The next cell changes that.", "left": 0}
@@ -128,8 +129,16 @@ class KernelListener:
         self._cells.events.passed(number)
 
     def on_malformed(self, channel: str, problem: str, number: int) -> None:
-        log.warning("malformed message", session=self._session_id, channel=channel, problem=problem)
-        note = f"[a message of the kernel could not be read: {problem[:200]}]"
+        problem, self._malformed = problem[:200], self._malformed + 1
+        if self._malformed.bit_count() == 1:  # the 1st, 2nd, 4th, 8th…: a kernel could send nothing else
+            log.warning(
+                "malformed message",
+                session=self._session_id,
+                channel=channel,
+                problem=problem,
+                so_far=self._malformed,
+            )
+        note = f"[a message of the kernel could not be read: {problem}]"
         data = {"output_type": "display_data", "data": {"text/plain": note}, "metadata": {}}
         current = self._cells.current
         self._output(current.id if current else "", current, EventType.display, data)

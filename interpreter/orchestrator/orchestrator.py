@@ -24,6 +24,7 @@ from interpreter.errors import (
     WrongState,
 )
 from interpreter.models import (
+    AuditLog,
     GatewayStatus,
     GivenCell,
     Limits,
@@ -580,6 +581,10 @@ class Orchestrator:
     def note(self, action: str, facts: Mapping[str, Any]) -> None:
         """Records something that is about no session."""
         self._store.audit(action, None, facts)
+
+    async def audit_log(self, session_id: str | None, after: int | None, limit: int) -> AuditLog:
+        """What was noted of a session, deleted ones included, or of all that happened."""
+        return AuditLog(entries=await self._store.audit_log(session_id, after, limit))
 
     def _megabytes_of(self, owner: str) -> int:
         """What the sessions of an owner may hold in workspaces of their own."""

@@ -45,7 +45,7 @@ from interpreter.orchestrator.command import Command
 from interpreter.orchestrator.commands import Commands
 from interpreter.orchestrator.context import Context
 from interpreter.orchestrator.events import EventLog
-from interpreter.orchestrator.history import History
+from interpreter.orchestrator.history import MAX_SHOWN, History
 from interpreter.orchestrator.live_sandbox import DEFAULT, LiveSandbox
 from interpreter.orchestrator.notebook import NotebookReplay
 from interpreter.orchestrator.processes import SandboxProcesses
@@ -78,7 +78,7 @@ class LiveSession:
         self.live: LiveSandbox | None = None
         self.contexts: dict[str, Context] = {}
         self.events = EventLog(record.id, store, last_seq or 0)
-        self.history = History(record.id, store, self.events, config.max_output_bytes)
+        self.history = History(record.id, store, self.events, config.max_output_bytes, self.knows)
         self.commands = Commands(
             config,
             record.limits,
@@ -317,7 +317,7 @@ class LiveSession:
             self.executions = await self._store.count_executions(self.id)
             ids = await self._store.last_executions(self.id, KNOWN_IDS)
             self.known_ids = OrderedDict.fromkeys([*ids, *self.known_ids])
-            self.history.set_displays(await self._store.displays(self.id))
+            self.history.set_displays(await self._store.displays(self.id, MAX_SHOWN))
             self.history.amend(set(await self._store.outdated(self.id)))
             self._remembers = True
 
@@ -439,7 +439,10 @@ class LiveSession:
 
     def knows(self, execution_id: str) -> bool:
         """Whether a cell with this id was sent before, and not so long ago that it is forgotten."""
-        return execution_id in self.known_ids or self.history.active(execution_id) is not None
+        if execution_id in self.known_ids:
+            self.known_ids.move_to_end(execution_id)  # it may be one that goes on and on printing
+            return True
+        return self.history.active(execution_id) is not None
 
     async def submit(self, id: str, request: ExecutionCreate) -> Cell:
         await self.come_awake()
@@ -726,7 +729,7 @@ class LiveSession:
         self.record = replace(self.record, state=new.value)
         self.events.append(EventType.status, None, {"state": new.value, "reason": cause})
         if {old, new} != {SessionState.ready, SessionState.busy}:
-            # That a session is busy and ready again with every cell is in its event log.
+            # That a session is busy and ready again with every cell is in its event log: see `states`.
             self._store.audit(f"session.{new.value}", self.id, {"from": old.value, "cause": cause})
             self.update()
 

@@ -1,7 +1,9 @@
 """The states of sessions and executions, and every change that is allowed.
 
 Nothing changes a state without asking here first. What a gateway shows of a session that it leaves to
-another runtime is no change: nothing of it is stored.
+another runtime is no change: nothing of it is stored. Every change is recorded with its cause: that a
+session is busy and ready again, which every cell makes it, and what becomes of executions are events of
+the session; all else is in the audit log.
 """
 
 from __future__ import annotations

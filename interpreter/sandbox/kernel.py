@@ -21,6 +21,7 @@ from traitlets.config import Config
 
 from interpreter.sandbox import interrupts, iopub, outstream, threads
 from interpreter.sandbox.channels import TARGET
+from interpreter.sandbox.written import Written
 
 IOPUB_QUEUE = 8
 """Messages the IOPub socket holds before it blocks; each is bounded by `outstream.PIECE`."""
@@ -37,6 +38,12 @@ class ForkedKernelApp(IPKernelApp):
 
     def init_signal(self) -> None:
         signal.signal(signal.SIGINT, interrupts.on_sigint)
+
+    def _bind_socket(self, s: zmq.Socket[Any], port: int) -> int:
+        if s.type == zmq.XPUB:
+            folder = os.path.dirname(self.abs_connection_file)
+            outstream.BoundedOutStream.written = Written(s, f"ipc://{folder}/written")
+        return int(super()._bind_socket(s, port))
 
     def init_iopub(self, context: zmq.Context[Any]) -> None:
         before = context.sockopts.copy()

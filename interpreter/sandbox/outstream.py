@@ -20,6 +20,8 @@ from typing import Any
 from ipykernel import iostream
 from ipykernel.iostream import OutStream
 
+from interpreter.sandbox.written import Written
+
 PIECE = 1024 * 1024
 
 
@@ -27,11 +29,14 @@ class BoundedOutStream(OutStream):
     """An OutStream with bounded messages and back-pressure."""
 
     flush_interval = 0.05
+    written: Written | None = None
+    """Tells when what was sent is out of this process."""
     in_child = False
     """Whether this process was forked from the kernel; asking for the pid each time costs more."""
 
     _pending = 0
-    _sending = False
+    _printed = _flushed = 0
+    """Pieces that were printed, and how many of those are known to be out of this process."""
     _last_key: tuple[Any, frozenset[Any]] = (None, frozenset())
     _previous: threading.Event | None = None
 
@@ -55,14 +60,23 @@ class BoundedOutStream(OutStream):
         return len(string)
 
     def flush(self) -> None:
-        """Waits until what was printed is sent; when nothing was, there is nothing to wait for.
+        """Waits until what was printed is out of this process, so that it is there though the process
+        be killed; when nothing was printed, there is nothing to wait for.
 
         ipykernel flushes four times a cell, and each time would take a turn of the sending thread.
         """
         if self._fid is not None and not self.in_child:
             self._read_pipe()
-        if self._buffers or self._sending or self.echo is not None or self.in_child:
+        upto = self._printed
+        if self._flushed == upto and self.echo is None and not self.in_child:
+            return
+        thread = self._other_thread()
+        if thread is None or self.in_child:
             super().flush()
+        elif self._send(thread, self.written).wait(self.flush_timeout):
+            self._flushed = max(self._flushed, upto)
+        else:
+            print("IOStream.flush timed out", file=sys.__stderr__)
 
     def _watch_pipe_fd(self) -> None:
         """What child processes and C code print comes through a pipe, which this thread reads."""
@@ -84,13 +98,6 @@ class BoundedOutStream(OutStream):
                 self.write(data.decode(errors="replace"))
                 os.write(self._original_stdstream_copy, data)
 
-    def _flush(self) -> None:
-        self._sending = True
-        try:
-            super()._flush()
-        finally:
-            self._sending = False
-
     def _write_piece(self, string: str) -> None:
         try:
             parent = self._parent_header.get()
@@ -104,6 +111,7 @@ class BoundedOutStream(OutStream):
         with self._buffer_lock:
             self._buffers[key].write(string)
             self._pending += len(string)
+            self._printed += 1
         if not self._flush_pending:
             self._schedule_flush()
         if self._pending >= PIECE:
@@ -115,17 +123,35 @@ class BoundedOutStream(OutStream):
 
         One piece may thus be on its way while the next is being printed.
         """
-        thread = self.pub_thread
-        if thread is None or thread.thread is threading.current_thread() or not thread.thread.is_alive():
+        thread = self._other_thread()
+        if thread is None:
             return
-        thread.schedule(self._flush)
-        # `_flush` schedules the send itself, so only what is scheduled after it ran comes after it.
-        sent = threading.Event()
-        thread.schedule(lambda: thread.schedule(sent.set))
+        sent = self._send(thread)
         previous, self._previous = self._previous, sent
         if previous is not None:
             while not previous.wait(1.0) and thread.thread.is_alive():
                 pass
+
+    def _other_thread(self) -> iostream.IOPubThread | None:
+        """The one that sends, if it is there and not this one."""
+        thread: iostream.IOPubThread | None = self.pub_thread
+        if thread is None or thread.thread is threading.current_thread() or not thread.thread.is_alive():
+            return None
+        return thread
+
+    def _send(self, thread: iostream.IOPubThread, written: Written | None = None) -> threading.Event:
+        """Has what is buffered sent; what is returned is set when it is, and `written` if so asked."""
+        sent = threading.Event()
+
+        def done() -> None:
+            if written is not None:
+                written.wait()
+            sent.set()
+
+        thread.schedule(self._flush)
+        # `_flush` schedules the send itself, so only what is scheduled after it ran comes after it.
+        thread.schedule(lambda: thread.schedule(done))
+        return sent
 
 
 def _waiting(fd: int) -> int:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interpreter.errors import StoreUnavailable
-from interpreter.models import Execution
+from interpreter.models import AuditEntry, Execution
 from interpreter.store.condition import Condition
 from interpreter.store.examination import examine, journal_of, note_use
 from interpreter.store.journal import Ending, Entry, Journal
@@ -53,7 +53,7 @@ _decode_session = msgspec.json.Decoder(SessionRecord).decode
 _decode_workspace = msgspec.json.Decoder(WorkspaceRecord).decode
 _decode_execution = msgspec.json.Decoder(Execution).decode
 
-AUDIT_LOG = "SELECT time, action, session_id, detail FROM audit"
+AUDIT_LOG = "SELECT key, time, action, session_id, detail FROM audit"
 EXECUTIONS = f"SELECT record FROM executions WHERE session = {SESSION}"
 
 
@@ -306,11 +306,13 @@ class Store:
 
         return await self._readers.run(read)
 
-    async def displays(self, session_id: str) -> dict[str, list[str]]:
-        """The executions that show each display, in the order they were saved."""
-        query = f"SELECT display_id, execution_id FROM displays WHERE session = {SESSION} ORDER BY key"
+    async def displays(self, session_id: str, most: int) -> dict[str, list[str]]:
+        """The executions that show each display, in the order they were saved: the last so many."""
+        query = f"""SELECT display_id, execution_id FROM displays WHERE session = {SESSION}
+            ORDER BY key DESC LIMIT ?"""
         found: dict[str, list[str]] = {}
-        for display_id, execution_id in await self._read(lambda *row: row, query, session_id):
+        rows = await self._read(lambda *row: row, query, session_id, most)
+        for display_id, execution_id in reversed(rows):
             found.setdefault(display_id, []).append(execution_id)
         return found
 
@@ -319,14 +321,16 @@ class Store:
         query = f"SELECT execution_id FROM outdated WHERE session = {SESSION} ORDER BY key"
         return await self._read(str, query, session_id)
 
-    async def audit_log(self, session_id: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
-        """The last `limit` entries, of one session or of all, oldest first."""
-        if session_id is None:
-            newest = await self._read(_audit_entry, f"{AUDIT_LOG} ORDER BY key DESC LIMIT ?", limit)
-        else:
-            query = f"{AUDIT_LOG} WHERE session_id = ? ORDER BY key DESC LIMIT ?"
-            newest = await self._read(_audit_entry, query, session_id, limit)
-        return newest[::-1]
+    async def audit_log(
+        self, session_id: str | None = None, after: int | None = None, limit: int = 1000
+    ) -> list[AuditEntry]:
+        """Of one session or of all, oldest first: the first `limit` entries after a number, or the
+        last ones."""
+        of_session, values = ("", ()) if session_id is None else ("session_id = ? AND", (session_id,))
+        order = "DESC" if after is None else ""
+        query = f"{AUDIT_LOG} WHERE {of_session} key > ? ORDER BY key {order} LIMIT ?"
+        found = await self._read(_audit_entry, query, *values, after or 0, limit)
+        return found[::-1] if after is None else found
 
     async def _read(self, make: Callable[..., T], query: str, *values: Any) -> list[T]:
         """What `make` makes of each row's columns."""
@@ -339,10 +343,13 @@ def _only(found: list[T]) -> T | None:
     return found[0] if found else None
 
 
-def _audit_entry(time: str, action: str, session_id: str | None, detail: bytes) -> dict[str, Any]:
-    return {
-        "time": time,
-        "action": action,
-        "session_id": session_id,
-        "detail": msgspec.json.decode(detail),
-    }
+def _audit_entry(
+    number: int, time: str, action: str, session_id: str | None, detail: bytes
+) -> AuditEntry:
+    return AuditEntry(
+        number=number,
+        time=datetime.fromisoformat(time),
+        action=action,
+        session_id=session_id,
+        detail=msgspec.json.decode(detail),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.violence import KINDS
 from tests.conftest import KERNELS
 
 ROOT = Path(__file__).parents[2]
@@ -32,4 +34,6 @@ def test_nothing_is_lost_in_a_short_run(
         run = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=600)
         assert run.returncode == 0, run.stdout + run.stderr
         assert "0 violations" in run.stdout
+        kinds = {name for name in KINDS if re.search(rf"{name} +\S +[1-9]", run.stdout)}
+        assert kinds == set(KINDS) - ({"kill of the engine"} if runtime == "embedded" else set())
         assert not list(Path(scratch).iterdir())

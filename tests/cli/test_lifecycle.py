@@ -126,6 +126,19 @@ def test_status_says_how_full_the_gateway_is(run: Run, gateway: Gateway, session
     assert status["max_sessions"] == 64
 
 
+def test_the_audit_log_says_what_became_of_a_session_and_why(run: Run, client: Client) -> None:
+    session = client.create_session()
+    session.stop()
+    session.delete()
+    shown = run("audit", session.id).stdout.splitlines()
+    assert [line.split()[3] for line in shown[1:]] == [
+        *("session.ready", "session.stopped", "session.deleted")
+    ]
+    assert "it was stopped" in shown[2]
+    entries = json.loads(run("audit", session.id, "--limit", "1", "--json").stdout)["entries"]
+    assert [entry["action"] for entry in entries] == ["session.deleted"]
+
+
 def test_warnings_are_shown_where_the_cell_is_and_in_the_log(run: Run, client: Client) -> None:
     with client.session(limits={"executions": 3}) as session:
         shown = [run("run", f"print({n})", "-s", session.id) for n in range(3)]

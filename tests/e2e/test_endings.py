@@ -53,6 +53,21 @@ def test_a_kernel_that_dies_says_why_and_the_session_goes_on(run: Any, code: str
     assert run("open('kept.txt').read()")["text"] == "'here'", "files survive a kernel"
 
 
+@pytest.mark.parametrize(("lines", "times"), [(10, 4), (200_000, 1)])
+def test_what_was_flushed_is_there_when_the_kernel_is_killed_at_once(
+    run: Any, lines: int, times: int
+) -> None:
+    """It is on its way then, and no other process has it yet unless flushing sees to that."""
+    code = (
+        f"import os, signal, sys\nfor i in range({lines}): print(i)\n"
+        "sys.stdout.flush()\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
+    for _ in range(times):
+        result = run(code)
+        assert result["status"] == "lost"
+        assert result["text"] == "".join(f"{i}\n" for i in range(lines))
+
+
 def test_out_of_memory_takes_the_kernel_and_says_so(http: httpx.Client) -> None:
     created = http.post("/v1/sessions", json={"limits": {"memory_mb": 400}}).json()
     path = f"/v1/sessions/{created['id']}/executions"

@@ -8,6 +8,8 @@ import httpx
 import nbformat
 import pytest
 
+from tests.conftest import Gateway
+
 from .conftest import read_events
 
 PRELUDE = """
@@ -62,6 +64,66 @@ def test_a_lie_does_no_harm(run: Any, lie: str, http: httpx.Client, session: str
     nbformat.validate(nbformat.v4.new_notebook(cells=[cell]))
     assert run("6 * 7")["text"] == "42"
     assert http.get(f"/v1/sessions/{session}/executions").status_code == 200
+
+
+SHOW = "send('display_data', {'data': {'text/plain': 'a'}, 'metadata': {}, 'transient': {'display_id': 'd'}}"
+UPDATE = (
+    "send('update_display_data', {'data': {'text/plain': 'b' * %d}, 'transient': {'display_id': 'd'}})"
+)
+
+
+def updates(http: httpx.Client, session: str) -> list[dict[str, Any]]:
+    """The events of the session that update a display."""
+    http.post(f"/v1/sessions/{session}/executions", json={"code": ""})  # all before it is worked off
+    rows = http.get(f"/v1/sessions/{session}/events", params={"after": 0, "follow": "false"})
+    return [data for _, kind, data in read_events(rows) if kind == "update"]
+
+
+def test_cells_that_never_were_show_nothing(run: Any, http: httpx.Client, session: str) -> None:
+    """One update is recorded once, however many cells the kernel says that it is shown in."""
+    forged = f"for i in range(200): {SHOW}, parent={{'msg_id': f'e-{{i:016x}}'}})"
+    run(f"{PRELUDE}\n{forged}\n{UPDATE % 100_000}\ntime.sleep(0.05)")
+    (update,) = updates(http, session)
+    assert len(update["data"]["text/plain"]) == 100_000
+    assert run("6 * 7")["text"] == "42"
+
+
+def test_an_update_is_copied_to_a_hundred_cells_and_large_ones_to_fewer(
+    run: Any, http: httpx.Client, session: str
+) -> None:
+    run(PRELUDE)
+    # Each is shown in a cell that was: the same as if it had been run there.
+    ids = [run("")["id"] for _ in range(105)]
+    run(f"for id in {ids}: {SHOW}, parent={{'msg_id': id}})")
+    run(f"{UPDATE % 10}\ntime.sleep(0.05)")
+    small = updates(http, session)
+    assert {update["execution_id"] for update in small} == set(ids[-100:])
+    run(f"{UPDATE % 4_000_000}\ntime.sleep(0.05)")
+    large = updates(http, session)[len(small) :]
+    assert [update["execution_id"] for update in large] == ids[:-6:-1]
+    newest = http.get(f"/v1/sessions/{session}/executions/{ids[-1]}").json()
+    assert newest["outputs"][0]["data"]["text/plain"].startswith("[text/plain of 4,000")
+
+
+def test_prompts_count_as_output(http: httpx.Client) -> None:
+    session = http.post("/v1/sessions", json={"limits": {"recorded_mb": 1}}).json()["id"]
+    path = f"/v1/sessions/{session}"
+    code = "for _ in range(2000): send('input_request', {'prompt': 'x' * 10_000})\ntime.sleep(60)"
+    result = http.post(f"{path}/executions", json={"code": f"{PRELUDE}\n{code}"}).json()
+    assert (result["status"], result["error"]["ename"]) == ("error", "OutputLimitExceeded"), result
+    rows = list(read_events(http.get(f"{path}/events", params={"after": 0, "follow": "false"})))
+    prompts = [data["prompt"] for _, kind, data in rows if kind == "input_request"]
+    assert 900_000 < sum(map(len, prompts)) < 1_100_000
+    http.delete(path)
+
+
+def test_messages_that_cannot_be_read_hardly_fill_the_log(
+    gateway: Gateway, run: Any, session: str
+) -> None:
+    result = run(f"{PRELUDE}\nfor _ in range(1000): raw('a')\ntime.sleep(0.05)")
+    assert len(result["outputs"]) == 1000
+    lines = [line for line in gateway.log.read_text().splitlines() if "malformed message" in line]
+    assert 10 <= len([line for line in lines if session in line]) <= 11
 
 
 FLOOD = """

@@ -373,20 +373,33 @@ def test_variables_reach_the_kernel_and_stay_after_a_restart(http: httpx.Client,
 
 
 @only("embedded", "docker")
-def test_every_change_of_state_is_in_the_audit_log_with_its_cause(own_gateway: Gateway) -> None:
-    import sqlite3
-
+def test_every_change_of_state_is_recorded_with_its_cause(own_gateway: Gateway) -> None:
+    """What cells do is in the session's events, all else in the audit log, which outlives it."""
     own_gateway.start()
     with own_gateway.client() as client:
         id = client.post("/v1/sessions").json()["id"]
+        path = f"/v1/sessions/{id}"
+        for code, timeout in (("1", 60), ("1 / 0", 60), ("while True: pass", 0.5)):
+            client.post(f"{path}/executions", json={"code": code, "timeout": timeout})
         for action in ("pause", "resume", "stop", "start"):
-            assert client.post(f"/v1/sessions/{id}/{action}").status_code == 200
-        client.delete(f"/v1/sessions/{id}")
-    own_gateway.stop()
-    with sqlite3.connect(own_gateway.data / "interpreter.db") as database:
-        rows = database.execute(
-            "SELECT action, detail FROM audit WHERE session_id = ? ORDER BY key", (id,)
-        ).fetchall()
-    actions = ["ready", "paused", "ready", "stopped", "creating", "ready", "stopped", "deleted"]
-    assert [action for action, _ in rows] == [f"session.{name}" for name in actions]
-    assert all(b'"cause"' in detail for action, detail in rows if action != "session.deleted")
+            assert client.post(f"{path}/{action}").status_code == 200
+        with client.stream("GET", f"{path}/events", params={"after": 0, "follow": "false"}) as answer:
+            events = list(read_events(answer))
+        client.delete(path)
+        audit = client.get("/v1/audit", params={"session": id}).json()["entries"]
+        after = client.get("/v1/audit", params={"session": id, "after": audit[0]["number"], "limit": 2})
+        assert after.json()["entries"] == audit[1:3]
+    names = ["ready", "paused", "ready", "stopped", "creating", "ready", "stopped", "deleted"]
+    assert [entry["action"] for entry in audit] == [f"session.{name}" for name in names]
+    assert all(entry["detail"]["cause"] for entry in audit[:-1])
+    states = [data for _, kind, data in events if kind == "status" and "state" in data]
+    assert all(change["reason"] for change in states)
+    cells = ["busy", "ready"] * 3
+    assert [change["state"] for change in states] == ["ready", *cells, *names[1:6]]
+    ends = [data["execution"] for _, kind, data in events if kind == "done"]
+    assert [end["status"] for end in ends] == ["ok", "error", "timeout"]
+    assert ends[1]["error"]["ename"] == "ZeroDivisionError"
+    assert ends[2]["reason"] == "it ran longer than its timeout of 0.5 s"
+    for end in ends:
+        about = [d["status"] for _, k, d in events if k == "status" and d["execution_id"] == end["id"]]
+        assert about[:2] == ["queued", "running"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -53,6 +54,16 @@ def test_a_message_of_too_many_parts_is_refused() -> None:
     assert len(parsed(b'{"a":[' + b"[]," * (MAX_PARTS - 10) + b"[]]}")["a"]) == MAX_PARTS - 9
     with pytest.raises(MalformedMessage, match="more than"):
         parsed(b'{"a":[' + b"[]," * MAX_PARTS + b"[]]}")
+
+
+def test_what_is_refused_is_not_made_first() -> None:
+    content = b'{"data": {"application/json": [' + b"[]," * 3_000_000 + b"[]]}}"
+    tracemalloc.start()
+    with pytest.raises(MalformedMessage):
+        parsed(content)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * len(content)
 
 
 def test_an_output_has_a_bounded_number_of_types() -> None:

@@ -86,19 +86,22 @@ async def test_unfinished_executions_are_those_queued_or_running(store, executio
 async def test_a_display_is_remembered_once_for_each_execution(store, session):
     for display_id, execution_id in (("d", "e2"), ("d", "e1"), ("d", "e2"), ("other", "e1")):
         await store.save_display(session, display_id, execution_id)
-    assert await store.displays(session) == {"d": ["e2", "e1"], "other": ["e1"]}
+    assert await store.displays(session, 10) == {"d": ["e2", "e1"], "other": ["e1"]}
+    assert await store.displays(session, 2) == {"d": ["e1"], "other": ["e1"]}
 
 
 async def test_the_audit_log_gives_the_last_entries_oldest_first(store):
     await store.audit("started", None, {"version": "1"})
     await store.audit("created", "s1", {"labels": {"a": "b"}})
     await store.audit("deleted", "s1", {})
-    assert [entry["action"] for entry in await store.audit_log()] == ["started", "created", "deleted"]
-    assert [entry["action"] for entry in await store.audit_log(limit=2)] == ["created", "deleted"]
-    created, _ = await store.audit_log("s1")
-    assert created["session_id"] == "s1"
-    assert created["detail"] == {"labels": {"a": "b"}}
-    assert created["time"].endswith("+00:00")
+    assert [entry.action for entry in await store.audit_log()] == ["started", "created", "deleted"]
+    assert [entry.action for entry in await store.audit_log(limit=2)] == ["created", "deleted"]
+    started, created = await store.audit_log(after=0, limit=2)
+    assert await store.audit_log("s1", after=started.number, limit=1) == [created]
+    assert [entry.action for entry in await store.audit_log(after=created.number)] == ["deleted"]
+    assert created.session_id == "s1"
+    assert created.detail == {"labels": {"a": "b"}}
+    assert created.time.tzinfo is UTC
 
 
 async def test_a_deleted_session_takes_all_but_the_audit_log_with_it(
@@ -116,7 +119,7 @@ async def test_a_deleted_session_takes_all_but_the_audit_log_with_it(
     assert await store.session(session) is None
     assert await store.executions(session) == []
     assert await store.events(session, 0) == []
-    assert await store.displays(session) == {}
+    assert await store.displays(session, 10) == {}
     assert (await store.received(session), await store.last_seq(session)) == (0, 0)
     assert len(await store.audit_log(session)) == 1
     assert await store.events("other", 0) == [event(1)]

@@ -23,11 +23,16 @@ from interpreter.models.files import Directory, FileEntry, FileType
 from interpreter.workspace import OpenFile, Tree
 from interpreter.workspace.paths import checked, joined, split
 
-MOST_BYTES = 64 * 1024 * 1024
+MOST_BYTES = 32 * 1024 * 1024
 """The largest file that is sent as JSON; larger ones are downloaded from /files."""
 PIECE = 4 * 1024 * 1024
 EMPTY_NOTEBOOK: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 Kind = Literal["file", "directory", "notebook"]
+
+
+class Notebook(Struct):
+    """A file that is JSON and an object. What is in it came from a sandbox, and is passed on as it is:
+    made into objects it could take twenty times as much."""
 
 
 class Wanted(Struct):
@@ -125,8 +130,12 @@ def _directory(session_id: str, found: Directory, wanted: Wanted) -> dict[str, A
     return model
 
 
-def _file(session_id: str, found: OpenFile, wanted: Wanted) -> dict[str, Any]:
-    """Runs in a thread: it reads."""
+def _file(session_id: str, found: OpenFile, wanted: Wanted) -> bytes:
+    """Runs in a thread: it reads, and large answers take a while to make."""
+    return msgspec.json.encode(_file_model(session_id, found, wanted))
+
+
+def _file_model(session_id: str, found: OpenFile, wanted: Wanted) -> dict[str, Any]:
     if wanted.type == "directory":
         raise InvalidRequest(f"'{found.path[:200]}' is not a directory.")
     model = _entry(session_id, found.entry())
@@ -153,10 +162,14 @@ def _file(session_id: str, found: OpenFile, wanted: Wanted) -> dict[str, Any]:
 
 
 def _notebook(data: bytes) -> Any:
+    if not data.strip():
+        return EMPTY_NOTEBOOK
     try:
-        return msgspec.json.decode(data, type=dict[str, Any]) if data.strip() else EMPTY_NOTEBOOK
+        data.decode()  # which what follows does not look at
+        msgspec.json.decode(data, type=Notebook)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise InvalidRequest(f"The file is not a notebook: {e}.") from None
+    return msgspec.Raw(data)
 
 
 async def save_contents(call: ApiHandler) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import only
+from tests.conftest import Gateway, only
 
 pytestmark = only("embedded")
 
@@ -96,3 +96,27 @@ def test_what_cannot_be_is_refused(http: httpx.Client, kernel: dict[str, Any]) -
     assert http.put(f"{url}/y", json={"type": "file", "content": 5}).status_code == 400
     assert http.get("/api/contents/no-such-session/x").status_code == 404
     assert http.patch(f"{url}/x", json={"path": "elsewhere/x"}).status_code == 400
+
+
+def test_a_notebook_takes_the_gateway_little_more_than_its_size(
+    own_gateway: Gateway,
+) -> None:
+    """One of lists without anything in them, which a cell wrote to do harm."""
+    http = own_gateway.start().client()
+    session = http.post("/v1/sessions").json()["id"]
+    code = "open('a.ipynb', 'w').write('{\"cells\": [' + ','.join(['[]'] * 5_000_000) + ']}')"
+    assert http.post(f"/v1/sessions/{session}/executions", json={"code": code}).json()["status"] == "ok"
+    before = own_gateway.memory()
+    assert len(http.get(f"/api/contents/{session}/a.ipynb").content) > 15_000_000
+    assert own_gateway.peak_memory() - before < 150_000_000
+
+
+@pytest.mark.parametrize(
+    "data", [b"[]", b"{", b'{"cells": [tru]}', b'{"cells": ["\xff"]}', b'{"cells": %b}' % (b"[" * 5000)]
+)
+def test_what_is_no_notebook_is_not_passed_on_as_one(
+    http: httpx.Client, kernel: dict[str, Any], data: bytes
+) -> None:
+    http.put(f"/v1/sessions/{kernel['session']}/files/a.ipynb", content=data)
+    answer = http.get(f"/api/contents/{kernel['session']}/a.ipynb")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
