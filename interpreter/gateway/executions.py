@@ -22,6 +22,7 @@ from interpreter.errors import (
     SandboxFailed,
     SessionNotFound,
     ShuttingDown,
+    Unauthorized,
     WrongState,
 )
 from interpreter.gateway.handler import ApiHandler
@@ -100,7 +101,10 @@ async def read_execution(call: ApiHandler) -> Any:
     cell = call.orchestrator.executions.cell(session_id, execution_id)
     if not wait or cell is None or execution.status.final:
         return execution  # as it is now: displays change also after the end
-    return await asyncio.shield(cell.done)
+    await asyncio.wait({cell.done}, timeout=call.seconds_left if call.embedded else None)
+    if not cell.done.done():
+        raise Unauthorized("The token has expired.")
+    return cell.done.result()
 
 
 async def update_execution(call: ApiHandler) -> Any:
