@@ -211,7 +211,8 @@ def test_fifty_megabytes_of_html_do_not_freeze_the_page(notebook: Page, live: Se
 
 def test_a_script_that_never_ends_does_not_stop_the_page(notebook: Page, live: Session) -> None:
     """Browsers may put all frames into one process, and others then wait with it; the page does not."""
-    spin = "setTimeout(() => { parent.postMessage({height: 333}, '*'); for (;;); }, 200)"
+    spin = "parent.postMessage({height: 333}, '*'); setTimeout(() => { for (;;); }, 200)"
+    spin = f"setTimeout(() => {{ {spin} }}, 300)"
     spinning = f"<p>spinning</p><script>{spin}</script>"
     frames = notebook.locator(".framed iframe")
     live.run(show("text/html", "<p>before</p>"))
@@ -278,7 +279,7 @@ def test_a_link_is_asked_about_and_replaces_nothing(
     expect(dialog).to_contain_text(f"{gateway.url}/healthz?b=%3Cc%3E")
     with context.expect_page() as page:
         dialog.get_by_role("button", name="Open").click()
-    assert page.value.opener() is None
+    assert page.value.evaluate("window.opener") is None
     page.value.close()
     frame.locator("#drawn").click()
     expect(dialog).to_contain_text("https://127.0.0.1:1/svg")
