@@ -18,7 +18,7 @@ from benchmarks.figures import Figure
 
 NAMES = (
     *("cell", "create", "stdout", "many", "containers", "warm", "crowd", "files", "changes"),
-    *("commands", "websocket", "layers", "cpu", "link"),
+    *("commands", "websocket", "layers", "cpu", "link", "page"),
 )
 RESULTS = Path(__file__).parent / "results"
 

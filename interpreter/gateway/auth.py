@@ -82,14 +82,13 @@ class Guard:
         scheme, _, given = authorization.partition(" ")
         return scheme in ("Bearer", "bearer", "token") and self.is_token(given)
 
-    def check_token(self, request: HTTPServerRequest, outputs_of: str | None = None) -> bool:
-        """`outputs_of` is the session whose outputs are asked for, if it is only that. Returns whether
-        the token is good for no more."""
+    def check_token(self, request: HTTPServerRequest, outputs_of: str | None = None) -> float | None:
+        """`outputs_of` is the session whose outputs are asked for, if it is only that. Returns when the
+        token ends, if it is good for no more."""
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         given = given.strip() if scheme.lower() in ("bearer", "token") else ""
         if given and not self.is_token(given) and self.embeds.claims(given):
-            self._check_embed(given, outputs_of)
-            return True
+            return self._check_embed(given, outputs_of)
         if not given:
             given = (request.query_arguments.get("token") or [b""])[0].decode("latin-1").strip()
         if given:
@@ -99,19 +98,21 @@ class Guard:
             _check_origin(request)
         else:
             raise Unauthorized("This needs a token.")
-        return False
+        return None
 
     def is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
 
-    def _check_embed(self, given: str, outputs_of: str | None) -> None:
-        session = self.embeds.read(given)
-        if session is None:
+    def _check_embed(self, given: str, outputs_of: str | None) -> float:
+        found = self.embeds.read(given)
+        if found is None:
             raise Unauthorized("The token is wrong, or has expired.")
+        session, until = found
         if session != outputs_of:
             raise Forbidden(
                 "This token is for reading the outputs of one session.", "Use the gateway's own token."
             )
+        return until
 
     def is_logged_in(self, request: HTTPServerRequest) -> bool:
         cookie = request.cookies.get(cookie_name(request))

@@ -22,6 +22,7 @@ from interpreter.errors import (
     SandboxFailed,
     SessionNotFound,
     ShuttingDown,
+    Unauthorized,
     WrongState,
 )
 from interpreter.gateway.handler import ApiHandler
@@ -99,8 +100,14 @@ async def read_execution(call: ApiHandler) -> Any:
     executions = call.orchestrator.executions
     if not wait:
         return await executions.read(session_id, execution_id)
-    # Who may only look on changes nothing.
-    return await executions.ended(session_id, execution_id, wake=not call.embedded)
+    if not call.embedded:
+        return await executions.ended(session_id, execution_id, wake=True)
+    # Who may only look on changes nothing, and no longer than may be.
+    try:
+        async with asyncio.timeout(call.seconds_left):
+            return await executions.ended(session_id, execution_id, wake=False)
+    except TimeoutError:
+        raise Unauthorized("The token has expired.") from None
 
 
 async def update_execution(call: ApiHandler) -> Any:

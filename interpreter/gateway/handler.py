@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import math
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -65,8 +66,7 @@ class ApiHandler(RequestHandler):
         """Called when the client goes away before its answer is complete."""
         self.receiver: Receiver | None = None
         """Takes the body as it arrives, if the operation wants that."""
-        self.embedded = False
-        """Whether whoever asks may see a session's outputs and nothing else."""
+        self._until: float | None = None
         self.error_headers: dict[str, str] = {}
         """Sent along if the answer is an error."""
         self._body = bytearray()
@@ -94,7 +94,7 @@ class ApiHandler(RequestHandler):
         request = self.request
         self.gateway.guard.check_host(request)
         if not self._is_public():
-            self.embedded = self.gateway.guard.check_token(request, self._outputs_of())
+            self._until = self.gateway.guard.check_token(request, self._outputs_of())
         length = request.headers.get("Content-Length", "0")
         if not length.isdecimal():
             raise InvalidRequest("Content-Length is not a number.")
@@ -105,6 +105,16 @@ class ApiHandler(RequestHandler):
         if receive is not None:
             self.path = dict(self.path_kwargs)
             await self._begin_receiving(receive)
+
+    @property
+    def embedded(self) -> bool:
+        """Whether whoever asks may see a session's outputs and nothing else."""
+        return self._until is not None
+
+    @property
+    def seconds_left(self) -> float:
+        """How long whoever asks may go on seeing."""
+        return math.inf if self._until is None else self._until - time.time()
 
     def _is_public(self) -> bool:
         """Whether no token is needed to do this, or to be told that it cannot be done here."""

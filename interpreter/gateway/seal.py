@@ -26,15 +26,15 @@ class Seal:
         text = f"{self._purpose}.{fact}.{until}"
         return f"{text}.{self._signature(text)}", float(until)
 
-    def read(self, sealed: str) -> str | None:
-        """The fact, if it was sealed here and has not ended."""
+    def read(self, sealed: str) -> tuple[str, float] | None:
+        """The fact and when it ends, if it was sealed here and has not ended."""
         if len(sealed) > LONGEST or not sealed.isascii():
             return None
         text, _, signature = sealed.rpartition(".")
         if not hmac.compare_digest(signature, self._signature(text)):
             return None
         _, fact, until = text.split(".")
-        return fact if time.time() < int(until) else None
+        return (fact, float(until)) if time.time() < int(until) else None
 
     def claims(self, given: str) -> bool:
         """Whether something looks as if it had been sealed for this purpose, by whomever."""

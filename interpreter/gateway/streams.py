@@ -71,10 +71,13 @@ async def send_events(
             step.result()
         with contextlib.suppress(StreamClosedError):
             await call.flush()
-            while True:
-                await asyncio.wait({step, gone}, timeout=KEEP_ALIVE, return_when="FIRST_COMPLETED")
+            while (left := call.seconds_left) > 0:
+                timeout = min(KEEP_ALIVE, left)
+                await asyncio.wait({step, gone}, timeout=timeout, return_when="FIRST_COMPLETED")
                 if gone.done():
                     return
+                if call.seconds_left <= 0:
+                    break
                 if not step.done():
                     call.write(b":\n\n")
                     await call.flush()

@@ -20,6 +20,8 @@ from interpreter.models import EventType, Output
 SLACK = 1024 * 1024
 MAX_OF_ONE_ID = 100
 """How many displays of one id an update changes, the newest ones."""
+WORTH_FINDING = 10_000
+"""Bytes of a part that is named when it is left out, for whoever looks it up in the record."""
 
 
 @dataclass(eq=False)
@@ -235,19 +237,25 @@ def _reduced(output: Output, limit: int) -> Output:
             "traceback": [shorten("\n".join(output["traceback"]), most)],
         }
     data, notes = dict(output["data"]), []
+    left_out: dict[str, int] = {}
     sizes = {mime: len(msgspec.json.encode({mime: value})) for mime, value in data.items()}
     total = sum(sizes.values())
     for mime in sorted(sizes, key=sizes.__getitem__, reverse=True):
         if total <= limit - 1000:
             break
         notes.append(f"[{mime[:100]} of {sizes[mime]:,} bytes is over the limit and was left out]")
+        if sizes[mime] >= WORTH_FINDING and len(left_out) < 5:
+            left_out[mime[:100]] = sizes[mime]
         total -= sizes[mime]
         del data[mime]
-    if "text/plain" not in data:
-        data["text/plain"] = "\n".join(notes[:5])
+    # What a figure has as text says nothing of what is missing.
+    said = data.get("text/plain")
+    data["text/plain"] = "\n".join([said, *notes[:5]] if isinstance(said, str) else notes[:5])
     metadata = output["metadata"]
     if len(msgspec.json.encode(metadata)) > limit // 4:
         metadata = {}
+    if left_out:
+        metadata = {**metadata, "interpreter": {"left_out": left_out}}
     return {**output, "data": data, "metadata": metadata}
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from interpreter.models.limits import Limits
+
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
     """What went wrong, for programs (`code`) and people (`message`, `hint`)."""
@@ -61,6 +63,8 @@ class GatewayStatus(Struct, frozen=True, kw_only=True):
     cpus_reserved: float
     cpus_limit: float
     draining: bool
+    limits: Limits
+    """What a session may use that asks for nothing else."""
     pools: list[PoolStatus]
 
 

@@ -422,6 +422,7 @@ class Orchestrator:
             cpus_reserved=round(self._admission.cpus, 3),
             cpus_limit=self._admission.cpus_limit,
             draining=self.draining,
+            limits=self._config.limits,
             pools=[
                 PoolStatus(
                     environment=pool.environment,

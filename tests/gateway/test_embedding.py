@@ -172,6 +172,26 @@ def test_what_was_tampered_with_or_has_expired_opens_nothing(
             assert_refused(stranger.get(path, headers=bearer(wrong)), "unauthorized")
 
 
+def test_what_is_being_watched_ends_with_the_token(
+    gateway: Gateway, stranger: httpx.Client, http: httpx.Client, session: str
+) -> None:
+    """A stream, and an answer that waits for a cell, were begun before the end and last until it."""
+    path = f"/v1/sessions/{session}/executions"
+    cell = {"code": "import time; time.sleep(600)", "wait": False, "timeout": 600}
+    execution = http.post(path, json=cell).json()["id"]
+    for asked in (f"/v1/sessions/{session}/events", f"{path}/{execution}/events"):
+        token, until = Seal(gateway.token, "embed").write(session, 2)
+        with stranger.stream("GET", asked, headers=bearer(token)) as answer:
+            assert answer.status_code == 200
+            assert "queued" in "".join(answer.iter_text()), "it ends by itself, and properly"
+        assert time.time() >= until
+    token, until = Seal(gateway.token, "embed").write(session, 2)
+    waiting = stranger.get(f"{path}/{execution}", params={"wait": "true"}, headers=bearer(token))
+    assert_refused(waiting, "unauthorized")
+    assert time.time() >= until
+    http.delete(f"{path}/{execution}")
+
+
 def test_it_is_not_taken_from_an_address_or_a_cookie(
     gateway: Gateway, stranger: httpx.Client, shown: tuple[str, str, str]
 ) -> None:

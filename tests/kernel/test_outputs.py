@@ -174,6 +174,16 @@ def test_the_largest_parts_of_a_display_are_left_out() -> None:
     assert 400 < len(output["data"]) < 500
 
 
+def test_a_picture_that_is_left_out_is_missed_beside_its_text() -> None:
+    data = {"text/plain": "<Figure size 640x480>", "image/png": "x" * 3_000_000}
+    shown = {"output_type": "display_data", "metadata": {"a": 1}, "data": data}
+    output = fold((EventType.display, shown), limit=4_000_000).outputs()[0]
+    size = 3_000_000 + len('{"image/png":""}')
+    note = f"[image/png of {size:,} bytes is over the limit and was left out]"
+    assert output["data"] == {"text/plain": f"<Figure size 640x480>\n{note}"}
+    assert output["metadata"] == {"a": 1, "interpreter": {"left_out": {"image/png": size}}}
+
+
 def test_an_update_of_many_displays_is_bounded() -> None:
     shown = [display(str(n), "one") for n in range(2000)]
     update = (

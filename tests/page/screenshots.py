@@ -37,6 +37,21 @@ ax.set_xlabel("")
 plt.show()
 """
 WRONG = "sales.groupby('region').sum()"
+FIT = """
+for step in range(1, 4000):
+    print(f"\\rfit {step:4d} of 4000   error {3.1 / step + 0.42:.3f}", end="")
+    sleep(0.2)
+"""
+EMBEDDING = """<!doctype html><title>A report</title>
+<body style="font: 16px/1.5 system-ui; max-width: 760px; margin: 40px auto; padding: 0 20px; color: #333">
+<h1>What the agent found</h1><p>The north has caught up with the south since the spring:</p>
+<iframe src="FRAME" style="width: 100%; border: 1px solid #ddd; border-radius: 8px" height="100"></iframe>
+<script>
+  addEventListener("message", ({source, data}) => {
+    const frame = document.querySelector("iframe");
+    if (source === frame.contentWindow && data?.type === "interpreter:height") frame.height = data.height;
+  });
+</script>"""
 LONG = """
 # Train for 500 epochs
 from time import sleep
@@ -61,6 +76,8 @@ def prepare(client: Client, agent: Client) -> Session:
     live.run(PREPARE.strip())
     live.run(PLOT.strip())
     live.run(WRONG)
+    live.run("from time import sleep")
+    live.submit(FIT.strip(), timeout=600)
     live.files.write("notes/findings.md", "# Findings\n\nThe north has caught up.\n")
     live.files.write("report.json", '{"rows": 120, "ok": true}')
     return live
@@ -81,17 +98,26 @@ def views(browser: Browser, gateway: Gateway, live: Session, size: str, scheme: 
         has_touch=size == "phone",
     )  # type: ignore[arg-type]
     context.set_default_timeout(60_000)
-    context.request.post(f"{gateway.url}/login", data={"token": gateway.token})
     page = context.new_page()
     ending = f"{size}-{scheme}"
     page.goto(gateway.url)
+    expect(page.get_by_label("Token")).to_be_visible()
+    take(page, f"sign-in-{ending}")
+    context.request.post(f"{gateway.url}/login", data={"token": gateway.token})
+    page.goto(gateway.url)
     expect(page.locator(".session-row", has_text="model training")).to_contain_text("% CPU")
     take(page, f"sessions-{ending}")
+    page.get_by_role("button", name="New session").click()
+    page.get_by_label("Name").fill("churn model")
+    page.get_by_text("Limits").click()
+    expect(page.get_by_label("Memory, MB")).to_have_attribute("placeholder", "2048")
+    take(page, f"new-session-{ending}")
     page.goto(f"{gateway.url}/sessions/{live.id}")
     expect(page.locator(".tok-keyword").first).to_be_visible()
     expect(page.frame_locator(".framed iframe").locator("table")).to_be_visible()
     page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
     expect(page.get_by_label("Code of the next cell")).to_be_in_viewport()
+    expect(page.locator(".cell[data-status=running]")).to_contain_text("error")
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     take(page, f"notebook-{ending}")
     page.goto(f"{gateway.url}/sessions/{live.id}#files")
@@ -105,9 +131,27 @@ def views(browser: Browser, gateway: Gateway, live: Session, size: str, scheme: 
     expect(screen).to_contain_text("$")
     page.keyboard.type("ls --color=always; head -n 3 sales.csv; python3 --version\n")
     expect(screen).to_contain_text(re.compile(r"Python 3[\s\S]*\$"))
+    page.evaluate("scrollTo(0, 0)")
     take(page, f"terminal-{ending}")
     with gateway.client() as http:
         http.delete(f"/v1/sessions/{live.id}/terminals/1")
+    context.close()
+
+
+def embedded(browser: Browser, live: Session) -> None:
+    """A report of somebody else with one execution in it, as high as that is."""
+    plot = next(execution for execution in live.executions() if "plot(" in execution.code)
+    address = live.embed(seconds=600).url.replace("#", f"?execution={plot.id}#theme=light&")
+    context = browser.new_context(viewport={"width": 860, "height": 560})
+    page = context.new_page()
+    page.route(
+        "http://localhost/report",
+        lambda route: route.fulfill(body=EMBEDDING.replace("FRAME", address), content_type="text/html"),
+    )
+    page.goto("http://localhost/report")
+    expect(page.frame_locator("iframe").locator("img.image")).to_be_visible()
+    page.wait_for_function("Number(document.querySelector('iframe').height) > 150")
+    take(page, "embed-desk-light")
     context.close()
 
 
@@ -124,6 +168,7 @@ def main() -> None:
                 for size in SIZES:
                     for scheme in ("light", "dark"):
                         views(browser, gateway, live, size, scheme)
+                embedded(browser, live)
                 browser.close()
         finally:
             gateway.stop()

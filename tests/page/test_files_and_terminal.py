@@ -6,7 +6,7 @@ import io
 import zipfile
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from interpreter import Session
 from interpreter.models import SessionState
@@ -19,8 +19,9 @@ DROP = """([place, names]) => {
   const data = new DataTransfer();
   for (const name of names) data.items.add(new File([`dropped ${name}`], name, {type: "text/plain"}));
   const options = {dataTransfer: data, bubbles: true, cancelable: true};
-  for (const type of ["dragover", "drop"]) place.dispatchEvent(new DragEvent(type, options));
+  return ["dragover", "drop"].map((type) => place.dispatchEvent(new DragEvent(type, options))).some(Boolean);
 }"""
+"""Returns whether the browser is left to do with the files what it would."""
 
 
 def test_files_are_browsed_previewed_dropped_in_and_taken_out(
@@ -60,6 +61,13 @@ def test_files_are_browsed_previewed_dropped_in_and_taken_out(
         files.get_by_role("link", name="Folder as zip").click()
     names = zipfile.ZipFile(io.BytesIO(Path(download.value.path()).read_bytes())).namelist()
     assert any(name.endswith("table.csv") for name in names)
+    files.get_by_role("button", name="workspace").click()
+    with page.expect_download() as download:
+        files.get_by_role("link", name="All as zip").click()
+    names = zipfile.ZipFile(io.BytesIO(Path(download.value.path()).read_bytes())).namelist()
+    assert any(name.endswith("notes.txt") for name in names)
+    assert any(name.endswith("data/table.csv") for name in names)
+    files.get_by_role("button", name="data").first.click()
     # What a cell makes meanwhile appears by itself.
     live.run("open('data/new.txt', 'w').write('new')")
     expect(files.get_by_role("button", name="new.txt").first).to_be_visible()
@@ -67,6 +75,77 @@ def test_files_are_browsed_previewed_dropped_in_and_taken_out(
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(files.get_by_role("button", name="one.txt")).to_have_count(0)
     assert "data/one.txt" not in [entry.path for entry in live.files.list("data")]
+
+
+def test_an_upload_says_how_far_it_is(page: Page, gateway: Gateway, live: Session) -> None:
+    page.goto(f"{gateway.url}/sessions/{live.id}#files")
+    files = page.get_by_role("region", name="Files")
+    expect(files.get_by_text("Nothing here")).to_be_visible()
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 1_500_000}
+    page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", slow)
+    files.get_by_label("Files to upload").set_input_files(
+        {"name": "slow.bin", "mimeType": "application/octet-stream", "buffer": b"x" * 6_000_000}
+    )
+    page.wait_for_function(
+        "() => { const p = document.querySelector('.upload progress'); return p?.value > 0 && p.value < 1; }"
+    )
+    expect(files.get_by_role("button", name="slow.bin").first).to_contain_text("6.0 MB")
+    expect(files.get_by_role("progressbar")).to_have_count(0)
+
+
+def test_a_slow_answer_for_another_folder_is_not_shown(
+    page: Page, gateway: Gateway, live: Session
+) -> None:
+    live.files.write("folder/inside.txt", "x")
+    held: list[Route] = []
+    page.goto(f"{gateway.url}/sessions/{live.id}#files")
+    files = page.get_by_role("region", name="Files")
+    expect(files.get_by_role("button", name="folder").first).to_be_visible()
+    page.route("**/files/folder/", lambda route: held.append(route))
+    files.get_by_role("button", name="folder").first.click()
+    expect(files.get_by_role("button", name="..")).to_be_visible()
+    files.get_by_role("button", name="workspace").click()
+    expect(files.get_by_role("button", name="..")).to_have_count(0)
+    with page.expect_response("**/files/folder/"):
+        held[0].continue_()
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    expect(files.get_by_role("button", name="folder").first).to_be_visible()
+    expect(files.get_by_role("button", name="inside.txt")).to_have_count(0)
+
+
+PIXELS = """
+from PIL import Image
+Image.new('RGB', ({0}, {0})).save('picture.png')
+"""
+
+
+def test_a_picture_is_shown_as_it_is_now(page: Page, gateway: Gateway, live: Session) -> None:
+    live.run(PIXELS.format(20))
+    page.goto(f"{gateway.url}/sessions/{live.id}")
+    pictures = page.get_by_role("img", name="picture.png")
+
+    def is_wide(at: int, width: int) -> None:
+        expect(pictures.nth(at)).to_be_visible()
+        image = pictures.nth(at).element_handle()
+        page.wait_for_function(f"image => image.naturalWidth === {width}", arg=image)
+
+    is_wide(0, 20)
+    live.run(PIXELS.format(30))
+    is_wide(1, 30)
+    page.get_by_role("tab", name="Files").click()
+    page.get_by_role("button", name="picture.png").first.click()
+    preview = page.get_by_role("complementary").get_by_role("img")
+    page.wait_for_function("image => image.naturalWidth === 30", arg=preview.element_handle())
+    live.run(PIXELS.format(40))
+    page.wait_for_function("image => image.naturalWidth === 40", arg=preview.element_handle())
+
+
+def test_a_file_dropped_beside_its_place_does_not_replace_the_page(
+    notebook: Page, live: Session
+) -> None:
+    place = notebook.locator("header.top").element_handle()
+    assert notebook.evaluate(DROP, [place, ["beside.txt"]]) is False
+    assert "beside.txt" not in [entry.path for entry in live.files.list()]
 
 
 def test_vim_runs_in_the_terminal(page: Page, gateway: Gateway, live: Session) -> None:

@@ -60,6 +60,7 @@ def test_from_the_token_to_a_plot(browser: Browser, gateway: Gateway, client: Cl
     row.get_by_role("button", name="Resume first").click()
     expect(row).to_contain_text("ready")
     row.get_by_role("button", name="Stop first").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop").click()
     expect(row).to_contain_text("stopped")
     row.get_by_role("button", name="Start first").click()
     expect(row).to_contain_text("ready")
@@ -73,6 +74,58 @@ def test_from_the_token_to_a_plot(browser: Browser, gateway: Gateway, client: Cl
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("Token")).to_be_visible()
     context.close()
+
+
+def test_a_file_that_fails_to_arrive_makes_no_second_session(
+    page: Page, gateway: Gateway, client: Client
+) -> None:
+    """The limits that the gateway has are named, a dataset is put in, and files are sent until they are there."""
+    client.datasets.upload("cities", b"Ulm", filename="names.txt")
+    page.goto(gateway.url)
+    page.get_by_role("button", name="New session").first.click()
+    page.get_by_label("Name").fill("with files")
+    page.get_by_text("Limits").click()
+    expect(page.get_by_label("Memory, MB")).to_have_attribute("placeholder", "2048")
+    page.get_by_label("cities").check()
+    files = [
+        {"name": f"{name}.txt", "mimeType": "text/plain", "buffer": b"x"}
+        for name in ("one", "two", "three")
+    ]
+    page.get_by_label("Files to begin with").set_input_files(files)  # type: ignore[arg-type]
+    page.route("**/files/two.txt", lambda route: route.abort(), times=1)
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_contain_text("The session is there; 2 files are not.")
+    expect(page.get_by_label("Name")).to_be_disabled()
+    page.get_by_role("button", name="Send again").click()
+    expect(page.get_by_role("heading", name="with files")).to_be_visible()
+    (found,) = client.sessions(name="with files")
+    session = client.session(found.id)
+    assert {entry.path for entry in session.files.list()} >= {"one.txt", "two.txt", "three.txt"}
+    assert session.run("open('/data/input/cities/names.txt').read()").text == "'Ulm'"
+    session.delete()
+    client.datasets.delete("cities")
+
+
+def test_one_session_is_found_among_many_or_it_is_said_that_there_is_none(
+    page: Page, gateway: Gateway, client: Client
+) -> None:
+    """Also one that is not among those that the list begins with."""
+    wanted = client.create_session(name="needle")
+    others = [client.create_session(name=f"hay {i}") for i in range(2)]
+    # The list is asked for shorter than it is, as if there were more than a hundred.
+    page.route(
+        "**/v1/sessions?limit=100",
+        lambda route: route.continue_(url=f"{gateway.url}/v1/sessions?limit=1"),
+    )
+    page.goto(gateway.url)
+    expect(page.locator(".session-row")).to_have_count(1)
+    page.get_by_label("Find a session").fill("needle")
+    expect(page.locator(".session-row")).to_have_count(1)
+    expect(page.get_by_role("link", name="needle")).to_be_visible()
+    page.get_by_label("Find a session").fill("nothing of the kind")
+    expect(page.get_by_text("No session has “nothing of the kind”")).to_be_visible()
+    for session in (wanted, *others):
+        session.delete()
 
 
 def test_the_list_shows_what_others_do_without_being_asked(

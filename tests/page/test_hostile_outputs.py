@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import textwrap
 
+import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from interpreter import Session
@@ -59,8 +61,21 @@ def show(mime: str, content: str) -> str:
     return f"from IPython.display import display\ndisplay({{{mime!r}: {content!r}}}, raw=True)"
 
 
+STALL = 5_000
+"""Milliseconds that the page may keep a person waiting, on a machine that has other things to do."""
+WATCH = """() => {
+  window.stalls = [];
+  const note = (list) => list.getEntries().forEach(({name, duration}) => stalls.push([name, duration]));
+  new PerformanceObserver(note).observe({type: "longtask"});
+  new PerformanceObserver(note).observe({type: "event", durationThreshold: 1000});
+}"""
+
+
 def responsive(page: Page) -> None:
-    """The page does what it is told: it opens its menu, and shows what is typed."""
+    """The page does what it is told: it opens its menu, and shows what is typed. As the browser has it,
+    nothing that the page did and nothing that was done to it took long."""
+    if not page.evaluate("'stalls' in window"):
+        page.evaluate(WATCH)
     page.get_by_role("button", name="More", exact=True).click()
     expect(page.get_by_role("menuitem", name="Delete")).to_be_visible()
     page.keyboard.press("Escape")
@@ -69,6 +84,15 @@ def responsive(page: Page) -> None:
     expect(page.get_by_label("Code of the next cell")).to_have_text("# alive")
     page.keyboard.press("Control+a")
     page.keyboard.press("Delete")
+    stalls = page.evaluate("stalls")
+    assert not [stall for stall in stalls if stall[1] > STALL], stalls
+
+
+@pytest.fixture
+def notebook(notebook: Page) -> Page:
+    """Watched from the beginning."""
+    notebook.evaluate(WATCH)
+    return notebook
 
 
 def test_scripts_reach_nothing(
@@ -185,12 +209,125 @@ def test_fifty_megabytes_of_html_do_not_freeze_the_page(notebook: Page, live: Se
     responsive(notebook)
 
 
-def test_a_script_that_never_ends_stops_only_its_frame(notebook: Page, live: Session) -> None:
-    live.run(show("text/html", "<p>spinning</p><script>setTimeout(() => { for (;;); }, 200)</script>"))
-    expect(notebook.locator(".framed iframe")).to_be_visible()
+def test_a_script_that_never_ends_does_not_stop_the_page(notebook: Page, live: Session) -> None:
+    """Browsers may put all frames into one process, and others then wait with it; the page does not."""
+    spin = "parent.postMessage({height: 333}, '*'); setTimeout(() => { for (;;); }, 200)"
+    spin = f"setTimeout(() => {{ {spin} }}, 300)"
+    spinning = f"<p>spinning</p><script>{spin}</script>"
+    frames = notebook.locator(".framed iframe")
+    live.run(show("text/html", "<p>before</p>"))
+    expect(frames.first.content_frame.locator("p")).to_have_text("before")
+    live.run(show("text/html", spinning))
+    expect(frames).to_have_count(2)
+    expect(frames.last).to_have_css("height", "333px")  # the last that is heard of it
+    live.run(show("text/html", "<p>after</p>"))
+    expect(frames).to_have_count(3)
     live.run("print('and on')")
     expect(notebook.locator(".cell").last).to_contain_text("and on")
     responsive(notebook)
+
+
+def test_text_like_the_pages_own_marks_is_only_text(notebook: Page, live: Session) -> None:
+    """One cell that prints what nobody should print, and the notebook opens as before."""
+    live.run(r"print('\0001\000' * 40_000); print('\0' * 100_000); print('after')")
+    live.run("print('next')")
+    for _ in range(2):
+        expect(notebook.locator(".cell").last.locator(".text")).to_have_text("next")
+        expect(notebook.locator(".cell").first.locator(".text").last).to_contain_text("after")
+        expect(notebook.locator(".connection")).to_have_attribute("data-connection", "live")
+        responsive(notebook)
+        notebook.reload()
+
+
+def test_a_cell_that_cannot_be_shown_breaks_nothing_else(notebook: Page, live: Session) -> None:
+    """Nothing is known that would break one, so the browser is made to fail at a word."""
+    notebook.add_init_script(
+        "const split = String.prototype.split;"
+        "String.prototype.split = function (...how) {"
+        "  if (this.startsWith('poison')) throw new Error('poisoned');"
+        "  return split.apply(this, how);"
+        "}"
+    )
+    live.run("poison = 1; print('whole')")
+    live.run("print('next')")
+    notebook.reload()
+    cells = notebook.locator(".cell")
+    expect(cells.first).to_contain_text("This could not be shown here")
+    expect(cells.first.locator(".text")).to_have_text("whole")
+    expect(cells.last.locator(".text")).to_have_text("next")
+    responsive(notebook)
+
+
+LINKS = """<a id=away href="GATEWAY/healthz?b=<c>">away</a> <a id=odd href="javascript:alert(1)">odd</a>
+<svg width=90 height=20><a href="https://127.0.0.1:1/svg"><text id=drawn y=15>drawn</text></a></svg>
+<script>for (let i = 0; i < 50; i++) setTimeout(() => parent.postMessage({link: "http://127.0.0.1:1/spam"}, "*"), i * 20)</script>"""
+
+
+def test_a_link_is_asked_about_and_replaces_nothing(
+    notebook: Page, context: BrowserContext, gateway: Gateway, live: Session
+) -> None:
+    opened: list[Page] = []
+    context.on("page", lambda page: opened.append(page))
+    live.run(show("text/html", LINKS.replace("GATEWAY", gateway.url)))
+    frame = notebook.frame_locator(".framed iframe")
+    dialog = notebook.get_by_role("dialog")
+    expect(frame.locator("#away")).to_be_visible()
+    notebook.evaluate("new Promise(done => setTimeout(done, 1500))")
+    expect(dialog).to_have_count(0)  # nobody has clicked
+    frame.locator("#away").click()
+    expect(dialog).to_contain_text(f"Open {gateway.url.removeprefix('http://')}?")
+    expect(dialog).to_contain_text(f"{gateway.url}/healthz?b=%3Cc%3E")
+    with context.expect_page() as page:
+        dialog.get_by_role("button", name="Open").click()
+    assert page.value.evaluate("window.opener") is None
+    page.value.close()
+    frame.locator("#drawn").click()
+    expect(dialog).to_contain_text("https://127.0.0.1:1/svg")
+    dialog.get_by_role("button", name="Cancel").click()
+    # Who was told no is not heard for a while, whatever it claims.
+    frame.locator("#odd").click()
+    expect(dialog).to_have_count(0)
+    expect(frame.locator("#away")).to_be_visible()
+    assert len(opened) == 1
+    responsive(notebook)
+
+
+NAMES = """<link rel=dns-prefetch href="//prefetched.example.invalid"><link rel=preconnect href="http://127.0.0.1:PORT">
+<link rel=prefetch href="http://127.0.0.1:PORT/x"><link rel=preload as=image href="http://127.0.0.1:PORT/y">
+<p id=said>nothing yet</p><script>
+(async () => {
+  let said = "refused";
+  try {
+    const peer = new RTCPeerConnection({iceServers: [{urls: "stun:127.0.0.1:PORT"}]});
+    peer.createDataChannel("x");
+    peer.onicecandidate = ({candidate}) => { if (candidate) said = "candidate"; };
+    await peer.setLocalDescription(await peer.createOffer());
+    await new Promise((done) => setTimeout(done, 1500));
+  } catch {}
+  document.getElementById("said").textContent = said;
+})();
+</script>"""
+
+
+def test_no_hint_and_no_call_reaches_another_host(
+    notebook: Page, gateway: Gateway, live: Session
+) -> None:
+    """Neither what a browser does ahead of time, nor what goes around its requests."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
+    ):
+        port = listener.getsockname()[1]
+        datagrams.bind(("127.0.0.1", port))
+        live.run(show("text/html", NAMES.replace("PORT", str(port))))
+        expect(notebook.frame_locator(".framed iframe").locator("#said")).to_have_text("refused")
+        for one in (listener, datagrams):
+            one.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                one.recv(1) if one is datagrams else one.accept()
+    # Names are looked up by the browser's own means; whether it may, the document says.
+    answer = notebook.request.get(f"{gateway.url}/frame")
+    assert answer.headers["x-dns-prefetch-control"] == "off"
 
 
 def test_text_that_is_costly_to_draw_does_not_freeze_the_page(notebook: Page, live: Session) -> None:

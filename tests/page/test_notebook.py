@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
@@ -214,6 +215,115 @@ def test_input_is_asked_for_and_answered(notebook: Page, run: Type) -> None:
     expect(notebook.get_by_text("hunter2")).to_have_count(0)
 
 
+def test_a_question_does_not_take_what_is_typed_for_something_else(
+    notebook: Page, live: Session, gateway: Gateway
+) -> None:
+    editor = notebook.get_by_label("Code of the next cell")
+    notebook.keyboard.type("half of a")
+    with gateway.client() as http:
+        asking = {"code": "input('Who? ')", "allow_stdin": True, "wait": False, "timeout": 300}
+        http.post(f"/v1/sessions/{live.id}/executions", json=asking)
+    expect(notebook.get_by_label("Who?")).to_be_visible()
+    notebook.keyboard.type(" thought")
+    expect(editor).to_have_text("half of a thought")
+    expect(notebook.get_by_label("Who?")).to_have_value("")
+
+
+def test_what_is_being_written_is_not_lost_to_earlier_code(
+    notebook: Page, live: Session, run: Type
+) -> None:
+    editor = notebook.get_by_label("Code of the next cell")
+    run("'an earlier one'")
+    expect(notebook.locator(".cell")).to_have_count(1)
+    notebook.keyboard.type("unfinished")
+    notebook.keyboard.press("Home")
+    notebook.keyboard.press("ArrowUp")
+    expect(editor).to_have_text("'an earlier one'")
+    notebook.keyboard.press("End")
+    notebook.keyboard.press("ArrowDown")
+    expect(editor).to_have_text("unfinished")
+    notebook.get_by_role("button", name="Edit a copy").click()
+    notebook.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    expect(editor).to_have_text("unfinished")
+    notebook.get_by_role("button", name="Edit a copy").click()
+    notebook.get_by_role("dialog").get_by_role("button", name="Replace").click()
+    expect(editor).to_have_text("'an earlier one'")
+
+
+def test_a_tab_that_nobody_looks_at_gives_its_connection_back(notebook: Page, live: Session) -> None:
+    notebook.clock.install()
+    connection = notebook.locator(".connection")
+    live.run("print('seen')")
+    expect(notebook.locator(".cell").last).to_contain_text("seen")
+    look = (
+        "hidden => { Object.defineProperty(document, 'hidden', {get: () => hidden, configurable: true});"
+    )
+    look += " document.dispatchEvent(new Event('visibilitychange')); }"
+    notebook.evaluate(look, True)
+    notebook.clock.fast_forward(31_000)
+    expect(connection).to_have_attribute("data-connection", "waiting")
+    live.run("print('meanwhile')")
+    expect(notebook.locator(".cell")).to_have_count(1)
+    notebook.evaluate(look, False)
+    expect(notebook.locator(".cell").last).to_contain_text("meanwhile")
+    expect(connection).to_have_attribute("data-connection", "live")
+    expect(notebook.locator(".cell")).to_have_count(2)
+
+
+def test_how_long_a_cell_runs_counts_from_its_start(page: Page, gateway: Gateway, live: Session) -> None:
+    """Also for who comes later."""
+    live.run(WAIT)
+    page.clock.install(time=time.time() + 300)
+    live.submit("wait('go')")
+    page.goto(f"{gateway.url}/sessions/{live.id}")
+    expect(cell(page, "wait('go')").locator(".took")).to_contain_text(re.compile(r"running, [4-6] min"))
+    live.files.write("go", "")
+
+
+def test_run_all_again_runs_what_worked_once_until_something_fails(
+    notebook: Page, client: Client, gateway: Gateway
+) -> None:
+    cells = [
+        {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# No code at all"},
+        *(
+            {"cell_type": "code", "id": id, "metadata": {}, "execution_count": None, "outputs": [],
+             "source": source}
+            for id, source in (
+                ("b", "import os; x = 1"),
+                ("c", "x += 1; x"),
+                ("d", "if os.path.exists('fail'): raise ValueError"),
+                ("e", "'the last'"),
+            )
+        ),
+    ]  # fmt: skip
+    given = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+    live = client.create_session(notebook=given)
+    live.run("1 / 0")
+    live.run("x += 1; x")
+    live.shell("touch fail")
+    notebook.goto(f"{gateway.url}/sessions/{live.id}")
+    shown = notebook.locator(".cell")
+    expect(shown).to_have_count(7)
+
+    def again() -> None:
+        notebook.get_by_role("button", name="More", exact=True).click()
+        notebook.get_by_role("menuitem", name="Run all again").click()
+        notebook.get_by_role("dialog").get_by_role("button", name="Restart").click()
+
+    again()
+    expect(
+        notebook.get_by_text("Cell 3 of 4 did not work, so the 1 behind it were not run.")
+    ).to_be_visible()
+    expect(shown).to_have_count(10)
+    live.files.delete("fail")
+    live.run("if os.path.exists('fail'): raise ValueError")
+    again()
+    expect(shown).to_have_count(15)
+    expect(shown.last.locator(".results")).to_have_text("'the last'")
+    expect(shown.nth(12).locator(".results")).to_have_text("2")
+    live.delete()
+
+
 def test_the_kernel_completes_and_explains(notebook: Page, live: Session) -> None:
     live.run("greeting_text = 'hé😀'\ndef helper(a, b=2):\n    'Helps with 😀 things.'")
     # Characters beyond the first plane count one for the kernel and two for the browser.
@@ -237,7 +347,7 @@ def test_the_kernel_completes_and_explains(notebook: Page, live: Session) -> Non
     expect(notebook.locator(".tip")).to_contain_text("(a, b=2)")
 
 
-def test_interrupt_restart_run_all_again_and_take_it_away(
+def test_interrupt_restart_take_it_away_and_stop(
     notebook: Page, live: Session, run: Type, tmp_path: Path
 ) -> None:
     run("import time\ntry:\n    count\nexcept NameError:\n    count = 0\ncount += 1; count")
@@ -261,15 +371,14 @@ def test_interrupt_restart_run_all_again_and_take_it_away(
     notebook.get_by_role("menuitem", name="Open in JupyterLab").click()
     expect(notebook.get_by_role("dialog")).to_contain_text(f"interpreter lab {live.id}")
     notebook.get_by_role("button", name="Close").click()
-    before = notebook.locator(".cell").count()
     notebook.get_by_role("button", name="More", exact=True).click()
-    notebook.get_by_role("menuitem", name="Run all again").click()
-    notebook.get_by_role("dialog").get_by_role("button", name="Restart").click()
-    expect(notebook.locator(".cell")).to_have_count(2 * before)
-    again = notebook.locator(".cell").nth(before)
-    expect(again).to_contain_text("count += 1")
-    expect(again.locator(".results")).to_contain_text("1")
-    notebook.get_by_role("button", name="Interrupt").click()
+    notebook.get_by_role("menuitem", name="Stop").click()
+    notebook.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    assert live.run("1").text == "1"
+    notebook.get_by_role("button", name="More", exact=True).click()
+    notebook.get_by_role("menuitem", name="Stop").click()
+    notebook.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    expect(notebook.get_by_role("button", name="Start", exact=True)).to_be_visible()
 
 
 def test_the_keyboard_alone_is_enough(page: Page, gateway: Gateway, client: Client) -> None:
@@ -299,7 +408,14 @@ def test_the_keyboard_alone_is_enough(page: Page, gateway: Gateway, client: Clie
     tab_to(page.get_by_role("tab", name="Notebook"), back=True)
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="Files")).to_have_attribute("aria-selected", "true")
-    page.keyboard.press("ArrowLeft")
+    tab_to(page.get_by_role("button", name="Upload"))
+    tab_to(page.get_by_role("tab", name="Files"), back=True)
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Terminal")).to_have_attribute("aria-selected", "true")
+    expect(page.locator(".screen[data-state=open]")).to_be_visible()
+    page.get_by_role("tab", name="Terminal").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Notebook")).to_be_focused()
     tab_to(page.get_by_role("button", name="More", exact=True))
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowUp")
@@ -311,3 +427,11 @@ def test_the_keyboard_alone_is_enough(page: Page, gateway: Gateway, client: Clie
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
     assert session.id not in [found.id for found in client.sessions()]
+    tab_to(page.get_by_role("button", name="New session").first)
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Name")).to_be_focused()
+    page.keyboard.type("by keys")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="by keys")).to_be_visible()
+    (made,) = client.sessions(name="by keys")
+    client.session(made.id).delete()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -18,6 +19,26 @@ VEGA = {
     "data": {"values": [{"a": "A", "b": 28}, {"a": "B", "b": 55}]},
     "mark": "bar",
     "encoding": {"x": {"field": "a", "type": "nominal"}, "y": {"field": "b", "type": "quantitative"}},
+}
+FULL_VEGA = {
+    "$schema": "https://vega.github.io/schema/vega/v6.json",
+    "width": 100,
+    "height": 50,
+    "data": [{"name": "table", "values": [{"x": 0, "y": 30}, {"x": 50, "y": 20}]}],
+    "marks": [
+        {
+            "type": "rect",
+            "from": {"data": "table"},
+            "encode": {
+                "enter": {
+                    "x": {"field": "x"},
+                    "width": {"value": 40},
+                    "y": {"value": 0},
+                    "height": {"field": "y"},
+                }
+            },
+        }
+    ],
 }
 PLOTLY = {
     "data": [{"type": "scatter", "x": [1, 2], "y": [2, 1]}],
@@ -58,6 +79,8 @@ def test_rich_outputs_are_drawn(notebook: Page, live: Session) -> None:
     live.run(f"display({{'application/vnd.plotly.v1+json': {PLOTLY!r}}}, raw=True)")
     expect(framed(notebook).locator(".scatterlayer .trace")).to_have_count(1)
     expect(framed(notebook)).to_contain_text("A chart")
+    live.run(f"display({{'application/vnd.vega.v6+json': {FULL_VEGA!r}}}, raw=True)")
+    expect(framed(notebook).locator("svg .mark-rect path")).to_have_count(2)
     live.run(show("image/gif", DOT))
     expect(last(notebook).locator("img.image")).to_have_attribute(
         "src", re.compile("^data:image/gif;base64,")
@@ -71,11 +94,96 @@ def test_rich_outputs_are_drawn(notebook: Page, live: Session) -> None:
     expect(tree).to_contain_text("deep: null")
 
 
+KINDS = {
+    "histogram": ({"x": [1, 2, 2]}, ".barlayer .point"),
+    "box": ({"y": [1, 2, 3]}, ".boxlayer .box"),
+    "violin": ({"y": [1, 2, 3]}, ".violinlayer .violin"),
+    "heatmap": ({"z": [[1, 2], [3, 4]]}, ".heatmaplayer image"),
+    "sunburst": ({"labels": ["a", "b"], "parents": ["", "a"]}, ".sunburstlayer .slice"),
+    "table": ({"header": {"values": ["a"]}, "cells": {"values": [[1]]}}, ".table"),
+    "scatter3d": ({"x": [1], "y": [1], "z": [1]}, ".gl-container, .no-webgl"),
+}
+
+
+def test_charts_are_drawn_as_what_they_are_or_not_at_all(notebook: Page, live: Session) -> None:
+    live.run("from IPython.display import display")
+    for kind, (trace, drawn) in KINDS.items():
+        figure = {"data": [{"type": kind, **trace}], "layout": {}}
+        live.run(f"display({{'application/vnd.plotly.v1+json': {figure!r}}}, raw=True)")
+        expect(framed(notebook).locator(drawn).first).to_be_attached()
+    for kind in ("scattermapbox", "nothing-of-the-kind"):
+        figure = {"data": [{"type": kind, "lat": [1], "lon": [1]}]}
+        live.run(f"display({{'application/vnd.plotly.v1+json': {figure!r}}}, raw=True)")
+        expect(framed(notebook)).to_contain_text(f"This chart cannot be shown here: {kind}")
+
+
+def test_a_chart_keeps_its_own_colours(notebook: Page, live: Session) -> None:
+    own = {**PLOTLY, "layout": {"paper_bgcolor": "rgb(1, 2, 3)", "font": {"color": "rgb(4, 5, 6)"}}}
+    own["layout"]["title"] = {"text": "Mine"}
+    live.run(
+        "from IPython.display import display\n"
+        f"display({{'application/vnd.plotly.v1+json': {own!r}}}, raw=True)"
+    )
+    expect(framed(notebook).locator(".main-svg").first).to_have_css("background-color", "rgb(1, 2, 3)")
+    expect(framed(notebook).locator(".gtitle")).to_have_css("fill", "rgb(4, 5, 6)")
+
+
+def test_a_large_picture_is_shown_and_can_be_saved(notebook: Page, live: Session) -> None:
+    """More than a result keeps: it is shown as it comes, and found in the record after a reload."""
+    live.run(
+        "import numpy as np, io\nfrom PIL import Image as Pixels\nfrom IPython.display import Image\n"
+        "noise = np.random.default_rng(1).integers(0, 255, (1400, 1400, 3), dtype='uint8')\n"
+        "file = io.BytesIO(); Pixels.fromarray(noise).save(file, 'png')\n"
+        "print(len(file.getvalue())); Image(file.getvalue())",
+        timeout=120,
+    )
+    result = live.executions()[-1]
+    assert "image/png of" in result.text
+    size = int(result.text.split()[0])
+    assert size > 5_000_000
+    picture = last(notebook).locator("img.image")
+    for _ in range(2):
+        expect(picture).to_be_visible()
+        notebook.wait_for_function("image => image.naturalWidth === 1400", arg=picture.element_handle())
+        notebook.reload()
+    expect(last(notebook)).to_contain_text("image/png of")
+    with notebook.expect_download() as download:
+        last(notebook).get_by_role("button", name="Download it").click()
+    saved = Path(download.value.path()).read_bytes()
+    assert len(saved) == size
+    assert saved.startswith(b"\x89PNG")
+
+
+def test_the_head_of_a_long_table_stays_while_it_is_scrolled(notebook: Page, live: Session) -> None:
+    live.run(
+        "import pandas as pd\nwith pd.option_context('display.max_rows', 500):\n"
+        "    display(pd.DataFrame({f'column {i}': range(300) for i in range(3)}))"
+    )
+    head = framed(notebook).locator("thead th").last
+    expect(head).to_be_visible()
+    box = last(notebook).locator("iframe").bounding_box()
+    assert box is not None
+    assert box["height"] < 700
+    notebook.wait_for_function(
+        "frame => frame.getBoundingClientRect().height > 600",
+        arg=last(notebook).locator("iframe").element_handle(),
+    )
+    framed(notebook).locator("tbody tr").nth(150).scroll_into_view_if_needed()
+    assert framed(notebook).evaluate("() => scrollY") > 1000
+    assert abs(head.evaluate("head => head.getBoundingClientRect().top")) < 3
+    expect(framed(notebook).locator("tbody tr").nth(150)).to_be_visible()
+
+
 def test_colours_and_errors_are_readable(notebook: Page, live: Session) -> None:
-    live.run(r"print('\x1b[31mred\x1b[0m \x1b[1;38;5;33mbold\x1b[0m \x1b]0;title\x07plain\x1b[2K')")
+    live.run(
+        r"print('\x1b[?25l\x1b[31mred\x1b[0m \x1b[1;38;5;33mbold\x1b[0m \x1b]0;title\x07plain\x1b[2K', end='')"
+        r"; print('\x1b(B\x1b7\x1b=\x1b[>4;1m\x1b[2 q\x1bPq#0\x1b\\\x1b8\x1b[?25h')"
+    )
     expect(last(notebook).locator(".fg-1")).to_have_text("red")
     expect(last(notebook).locator(".bold")).to_have_text("bold")
     assert last(notebook).locator(".text").inner_text() == "red bold plain"
+    live.run("x = 1\nprint((x)")
+    expect(last(notebook).locator(".place")).to_have_text(re.compile(r"In \[\d+\], line 2 print\(\(x\)"))
     live.run("def deep(n):\n    if n: return deep(n - 1)\n    return 1 / n")
     live.run("x = 1\ndeep(30)")
     error = last(notebook).locator(".traceback")

@@ -64,6 +64,14 @@ function App() {
 export function start(root: HTMLElement): void {
   applyTheme();
   onSignedOut(() => (known.value = false));
+  // A file that is dropped beside the place for it does not replace the page.
+  for (const type of ["dragover", "drop"] as const) {
+    addEventListener(type, (event) => {
+      if (event.defaultPrevented) return;
+      event.preventDefault();
+      if (event.dataTransfer) event.dataTransfer.dropEffect = "none";
+    });
+  }
   render(<App />, root);
   void check();
 }

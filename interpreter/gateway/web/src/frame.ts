@@ -9,6 +9,12 @@ interface Content {
   dark: boolean;
 }
 
+// Calls between browsers go around the policy's `connect-src`, and not every browser heeds `webrtc`.
+for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "RTCDataChannel", "WebTransport"]) {
+  delete (globalThis as Record<string, unknown>)[name];
+}
+
+const LONGEST_LINK = 2000;
 const root = document.getElementById("app")!;
 document.documentElement.dataset["theme"] = location.hash === "#dark" ? "dark" : "light";
 let last: Content | null = null;
@@ -67,9 +73,21 @@ function run(code: string): void {
   new Function("element", code)(root);
 }
 
+// A link leads nowhere from here: the page asks the person who has clicked.
+addEventListener("click", (event) => {
+  const link = event.composedPath().find((node) => node instanceof Element && /^(a|area)$/i.test(node.localName));
+  if (!(link instanceof Element)) return;
+  const address = link.getAttribute("href") ?? link.getAttribute("xlink:href");
+  if (address === null || address.startsWith("#")) return;
+  event.preventDefault();
+  if (event.isTrusted) parent.postMessage({ link: address.slice(0, LONGEST_LINK) }, "*");
+});
+
 let told = -1;
 function measure(): void {
-  const height = Math.ceil(Math.max(root.getBoundingClientRect().bottom, root.scrollHeight));
+  // Wherever it has been scrolled to; and the bar to scroll sideways needs room, too.
+  const bar = innerHeight - document.documentElement.clientHeight;
+  const height = Math.ceil(Math.max(root.getBoundingClientRect().bottom + scrollY, root.scrollHeight) + bar);
   if (height === told) return;
   told = height;
   parent.postMessage({ height }, "*");

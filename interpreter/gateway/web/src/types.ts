@@ -1,5 +1,7 @@
 // What the API speaks of, as far as the page looks at it.
 
+import type { Gap } from "./live/text";
+
 export type SessionState = "creating" | "ready" | "busy" | "paused" | "stopped" | "failed";
 
 export interface Session {
@@ -29,7 +31,7 @@ export type Status = "queued" | "running" | "ok" | "error" | "timeout" | "cancel
 export type MimeBundle = Record<string, unknown>;
 
 export type Output =
-  | { output_type: "stream"; name: "stdout" | "stderr"; text: string }
+  | { output_type: "stream"; name: "stdout" | "stderr"; text: string; gap?: Gap }
   | {
       output_type: "display_data" | "execute_result";
       data: MimeBundle;

@@ -2,7 +2,8 @@
 
 import { signal } from "@preact/signals";
 import { isFinal, type Execution, type MimeBundle, type Output, type StreamEvent } from "../types";
-import { TextBuffer } from "./text";
+import { leftOut } from "./reduce";
+import { TextBuffer, type Gap } from "./text";
 
 export type Shown =
   | { kind: "text"; key: number; name: "stdout" | "stderr"; buffer: TextBuffer }
@@ -20,6 +21,8 @@ export class LiveCell {
   readonly outputs = signal<Shown[]>([]);
   readonly asked = signal<{ prompt: string; password: boolean; seq: number } | null>(null);
   readonly warning = signal<string | null>(null);
+  // Whether what it showed was too much for the page: that is this cell's trouble, and no other's.
+  readonly broken = signal(false);
   // Events up to this number are in what is shown.
   applied: number;
   // Whether the code is known: events do not tell it.
@@ -32,7 +35,7 @@ export class LiveCell {
     this.known = known;
     const { outputs, ...rest } = execution;
     this.execution = signal<Omit<Execution, "outputs">>(rest);
-    if (isFinal(execution.status)) this.replace(outputs);
+    if (isFinal(execution.status)) this.guarded(() => this.replace(outputs));
     else this.applied = 0;
   }
 
@@ -54,6 +57,11 @@ export class LiveCell {
       return true;
     }
     if (this.final) return !OUTPUT_EVENTS.has(type);
+    this.guarded(() => this.fold(event));
+    return true;
+  }
+
+  private fold({ seq, type, data }: StreamEvent): void {
     switch (type) {
       case "status":
         if (data.status === "queued" || data.status === "running") this.patch(data);
@@ -61,7 +69,7 @@ export class LiveCell {
         break;
       case "stream":
         this.obeyClear();
-        this.stream(data.name, data.text);
+        this.stream(data.name, data.text, data.gap);
         break;
       case "display":
         this.obeyClear();
@@ -91,7 +99,7 @@ export class LiveCell {
         else this.outputs.value = [];
         break;
       case "input_request":
-        this.asked.value = { prompt: data.prompt, password: data.password, seq: event.seq };
+        this.asked.value = { prompt: data.prompt, password: data.password, seq };
         break;
       case "warning":
         this.warning.value = data.message;
@@ -99,7 +107,15 @@ export class LiveCell {
       case "files":
         this.execution.value = { ...this.execution.peek(), files: data.files, files_left_out: data.left_out ?? 0 };
     }
-    return true;
+  }
+
+  private guarded(take: () => void): void {
+    try {
+      take();
+    } catch (error) {
+      console.error(error);
+      this.broken.value = true;
+    }
   }
 
   // The execution as the gateway has it: what it says holds.
@@ -109,20 +125,20 @@ export class LiveCell {
     this.execution.value = rest;
     this.asked.value = null;
     this.warning.value = null;
-    this.replace(outputs);
+    this.guarded(() => this.replace(outputs));
   }
 
   // What events do not tell, from the execution that was read for it.
   identify(execution: Execution): void {
     const { code, by, context, queued_at, timeout } = execution;
     this.known = true;
-    this.patch({ code, by, context, queued_at, timeout });
+    this.patch({ code, by, context, queued_at, timeout, started_at: execution.started_at ?? undefined });
   }
 
   private patch(facts: Record<string, unknown>): void {
     const old = this.execution.peek();
     const next: Record<string, unknown> = { ...old };
-    for (const key of ["status", "execution_count", "code", "by", "context", "queued_at", "timeout"]) {
+    for (const key of ["status", "execution_count", "code", "by", "context", "queued_at", "timeout", "started_at"]) {
       if (facts[key] !== undefined) next[key] = facts[key];
     }
     if (facts["status"] === "running" && !old.started_at) next["started_at"] = new Date().toISOString();
@@ -136,17 +152,17 @@ export class LiveCell {
   }
 
   // Joins the stream of this name, unless something else came since.
-  private stream(name: "stdout" | "stderr", text: string): void {
+  private stream(name: "stdout" | "stderr", text: string, gap?: Gap): void {
     const outputs = this.outputs.peek();
     for (let at = outputs.length - 1; at >= 0; at--) {
       const output = outputs[at]!;
       if (output.kind !== "text") break;
       if (output.name !== name) continue;
-      output.buffer.append(text);
+      output.buffer.append(text, gap);
       this.outputs.value = outputs.with(at, { ...output });
       return;
     }
-    this.add({ kind: "text", key: keys++, name, buffer: new TextBuffer(text) });
+    this.add({ kind: "text", key: keys++, name, buffer: new TextBuffer(text, gap) });
   }
 
   private add(output: Shown): void {
@@ -167,13 +183,13 @@ export class LiveCell {
       const before = old[at];
       const key = before?.kind === kindOf(output) ? before.key : keys++;
       if (output.output_type === "stream") {
-        return { kind: "text", key, name: output.name, buffer: new TextBuffer(output.text) };
+        return { kind: "text", key, name: output.name, buffer: new TextBuffer(output.text, output.gap) };
       }
       if (output.output_type === "error") {
         const { ename, evalue, traceback } = output;
         return { kind: "error", key, ename, evalue, traceback };
       }
-      if (before?.kind === "data" && same(before.data, output.data)) return before;
+      if (before?.kind === "data" && (same(before.data, output.data) || isAllOf(before.data, output))) return before;
       const { data, metadata } = output;
       return { kind: "data", key, data, metadata, display: null, result: output.output_type === "execute_result" };
     });
@@ -187,6 +203,12 @@ export class LiveCell {
 
 function kindOf(output: Output): Shown["kind"] {
   return output.output_type === "stream" ? "text" : output.output_type === "error" ? "error" : "data";
+}
+
+// Whether what is shown has what was too large to be kept.
+function isAllOf(data: MimeBundle, kept: { metadata: Record<string, unknown> }): boolean {
+  const missing = Object.keys(leftOut(kept.metadata));
+  return missing.length > 0 && missing.every((mime) => mime in data);
 }
 
 function same(a: MimeBundle, b: MimeBundle): boolean {

@@ -3,8 +3,9 @@
 // Events are read, parsed, cut to what a page can show and handed over in batches. A connection that
 // breaks is made again from the last number that was seen: nothing is missing, nothing comes twice.
 
-import type { StreamEvent } from "../types";
-import { settled } from "./text";
+import type { Execution, StreamEvent } from "../types";
+import { fileOf, reduce, sizeOf } from "./reduce";
+import { settled, type Gap } from "./text";
 
 export type ToWorker =
   | {
@@ -17,7 +18,8 @@ export type ToWorker =
       known: number;
     }
   | { do: "rest"; run: number }
-  | { do: "read"; id: number; url: string; headers: Record<string, string> };
+  | { do: "read"; id: number; url: string; headers: Record<string, string>; bare: boolean }
+  | { do: "find"; id: number; url: string; headers: Record<string, string>; mime: string; size: number };
 
 export type FromWorker =
   | { run: number; is: "events"; events: StreamEvent[]; seq: number }
@@ -28,7 +30,6 @@ export type FromWorker =
 type Message<T> = T extends unknown ? Omit<T, "run"> : never;
 
 const BATCH_MS = 40;
-const MOST_DATA = 2 * 1024 * 1024;
 const MOST_TEXT = 512 * 1024;
 const QUIET_MS = 45_000;
 
@@ -48,22 +49,26 @@ function hand(): void {
   timer = null;
   const events = batch;
   batch = [];
-  for (const event of events) if (event.type === "stream") event.data.text = clipped(event.data.text);
+  for (const event of events) if (event.type === "stream") clip(event.data);
   send({ is: "events", events, seq: seen });
 }
 
-function clipped(whole: string): string {
-  if (whole.length <= MOST_TEXT) return whole;
-  const text = settled(whole);
-  if (text.length <= MOST_TEXT) return text;
+// Leaves out what is in the middle of very much text; the reader counts these lines without having them.
+function clip(stream: { text: string; gap?: Gap }): void {
+  if (stream.text.length <= MOST_TEXT) return;
+  const text = (stream.text = settled(stream.text));
+  if (text.length <= MOST_TEXT) return;
   const half = MOST_TEXT / 2;
   const from = text.indexOf("\n", half);
   const to = text.lastIndexOf("\n", text.length - half);
-  if (from < 0 || to < from) return text.slice(0, half) + text.slice(-half);
-  // The reader counts these lines without having them.
+  if (from < 0 || to < from) {
+    stream.text = text.slice(0, half) + text.slice(-half);
+    return;
+  }
   let lines = 0;
   for (let at = from; at >= 0 && at < to; at = text.indexOf("\n", at + 1)) lines++;
-  return `${text.slice(0, from + 1)}\u0000${lines}\u0000${text.slice(to + 1)}`;
+  stream.text = text.slice(0, from + 1) + text.slice(to + 1);
+  stream.gap = { at: from + 1, lines };
 }
 
 function take(type: StreamEvent["type"], seq: number, json: string): void {
@@ -80,7 +85,7 @@ function take(type: StreamEvent["type"], seq: number, json: string): void {
       return;
     }
   } else if (type === "display" || type === "update") {
-    data.data = reduced(data.data, json.length);
+    reduce(data, json.length);
   } else if (type === "done") {
     slim(data.execution);
   }
@@ -96,33 +101,47 @@ function plan(): void {
 function slim(execution: any): void {
   delete execution.text;
   for (const output of execution.outputs) {
-    if (output.output_type === "stream") output.text = clipped(output.text);
-    else if (output.data) output.data = reduced(output.data, Infinity);
+    if (output.output_type === "stream") clip(output);
+    else if (output.data) reduce(output, Infinity);
   }
 }
 
 // Reads executions for the page: they can have megabytes of outputs, which take a while to parse.
-async function read(id: number, url: string, headers: Record<string, string>): Promise<void> {
+async function read({ id, url, headers, bare }: ToWorker & { do: "read" }): Promise<void> {
   try {
     const found = await fetch(url, { headers, cache: "no-store" });
-    const answer = await found.json().catch(() => null);
-    if (found.ok) for (const execution of answer.executions ?? [answer]) slim(execution);
+    let answer = await found.json().catch(() => null);
+    if (found.ok && bare) {
+      answer = answer.executions.map(({ id, code, context, status }: Execution) => ({ id, code, context, status }));
+    } else if (found.ok) for (const execution of answer.executions ?? [answer]) slim(execution);
     send({ is: "read", id, status: found.status, answer });
   } catch {
     send({ is: "read", id, status: null, answer: null });
   }
 }
 
-// A bundle without what is too large to be shown; `whole` is an upper bound of its size.
-function reduced(data: Record<string, unknown>, whole: number): Record<string, unknown> {
-  if (whole <= MOST_DATA) return data;
-  const kept: Record<string, unknown> = {};
-  for (const [mime, value] of Object.entries(data)) {
-    const size = typeof value === "string" ? value.length : JSON.stringify(value).length;
-    if (size <= MOST_DATA) kept[mime] = value;
-    else kept["text/plain"] ??= `[${mime} of ${size.toLocaleString("en")} characters is too large to be shown here]`;
+// Finds in the record of an execution what was too large for its outputs.
+async function find(id: number, url: string, headers: Record<string, string>, mime: string, size: number): Promise<void> {
+  let found: Blob | null = null;
+  let status: number | null = null;
+  try {
+    const abort = new AbortController();
+    const answer = await fetch(url, { headers: { ...headers, Accept: "text/event-stream" }, cache: "no-store", signal: abort.signal });
+    status = answer.status;
+    if (answer.ok && answer.body) {
+      await lines(answer.body, (type, _, json) => {
+        if ((type !== "display" && type !== "update") || json.length < size) return true;
+        const value = JSON.parse(json).data?.[mime];
+        if (value === undefined || sizeOf(mime, value) !== size) return true;
+        found = fileOf(mime, value);
+        return false;
+      });
+      abort.abort();
+    }
+  } catch {
+    // Whoever asked is told that there is nothing.
   }
-  return kept;
+  send({ is: "read", id, status, answer: found });
 }
 
 async function follow(url: string, headers: Record<string, string>, after: number, mine: number): Promise<void> {
@@ -153,40 +172,54 @@ async function follow(url: string, headers: Record<string, string>, after: numbe
 }
 
 async function listen(body: ReadableStream<Uint8Array>, abort: AbortController, mine: number): Promise<void> {
-  const reader = body.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>).getReader();
-  let pieces: string[] = [];
-  let type = "";
-  let seq = 0;
-  const line = (text: string): void => {
-    if (text.startsWith("data: ")) take(type as StreamEvent["type"], seq, text.slice(6));
-    else if (text.startsWith("id: ")) seq = Number(text.slice(4));
-    else if (text.startsWith("event: ")) type = text.slice(7);
-  };
   // The gateway sends something every 15 seconds. A connection that says nothing for long is dead.
   let watch = setTimeout(() => abort.abort(), QUIET_MS);
+  const heard = (): boolean => {
+    clearTimeout(watch);
+    watch = setTimeout(() => abort.abort(), QUIET_MS);
+    return run === mine;
+  };
   try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done || run !== mine) return;
-      clearTimeout(watch);
-      watch = setTimeout(() => abort.abort(), QUIET_MS);
-      let from = 0;
-      for (let end = value.indexOf("\n"); end >= 0; end = value.indexOf("\n", from)) {
-        pieces.push(value.slice(from, end));
-        line(pieces.length === 1 ? pieces[0]! : pieces.join(""));
-        pieces = [];
-        from = end + 1;
-      }
-      if (from < value.length) pieces.push(value.slice(from));
-    }
+    await lines(body, (type, seq, json) => (take(type as StreamEvent["type"], seq, json), true), heard);
   } finally {
     clearTimeout(watch);
     abort.abort();
   }
 }
 
+// Takes events one by one, until the end or until one of those who are told says no.
+async function lines(
+  body: ReadableStream<Uint8Array>,
+  take: (type: string, seq: number, json: string) => boolean,
+  heard: () => boolean = () => true,
+): Promise<void> {
+  const reader = body.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>).getReader();
+  let pieces: string[] = [];
+  let type = "";
+  let seq = 0;
+  const line = (text: string): boolean => {
+    if (text.startsWith("data: ")) return take(type, seq, text.slice(6));
+    if (text.startsWith("id: ")) seq = Number(text.slice(4));
+    else if (text.startsWith("event: ")) type = text.slice(7);
+    return true;
+  };
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done || !heard()) return;
+    let from = 0;
+    for (let end = value.indexOf("\n"); end >= 0; end = value.indexOf("\n", from)) {
+      pieces.push(value.slice(from, end));
+      if (!line(pieces.length === 1 ? pieces[0]! : pieces.join(""))) return;
+      pieces = [];
+      from = end + 1;
+    }
+    if (from < value.length) pieces.push(value.slice(from));
+  }
+}
+
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
-  if (data.do === "read") return void read(data.id, data.url, data.headers);
+  if (data.do === "read") return void read(data);
+  if (data.do === "find") return void find(data.id, data.url, data.headers, data.mime, data.size);
   run = data.run;
   stop?.abort();
   if (timer !== null) clearTimeout(timer);

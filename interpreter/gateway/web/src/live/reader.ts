@@ -28,9 +28,19 @@ export class Reader {
     this.worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.hear(data);
   }
 
-  read<T>(path: string): Promise<T> {
+  // With `bare`, only what was run and how it ended of a list.
+  read<T>(path: string, bare = false): Promise<T> {
+    return this.ask((id) => ({ do: "read", id, url: this.absolute(path), headers: { ...headers }, bare }));
+  }
+
+  // Something of a kind and size that an execution showed; null if its record does not have it.
+  find(path: string, mime: string, size: number): Promise<Blob | null> {
+    return this.ask((id) => ({ do: "find", id, url: this.absolute(path), headers: { ...headers }, mime, size }));
+  }
+
+  private ask<T>(question: (id: number) => ToWorker): Promise<T> {
     const id = ++this.lastRead;
-    this.tell({ do: "read", id, url: this.absolute(path), headers: { ...headers } });
+    this.tell(question(id));
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve, reject }));
   }
 

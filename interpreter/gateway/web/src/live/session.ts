@@ -7,11 +7,13 @@
 
 import { batch, signal } from "@preact/signals";
 import { ApiError, call, get, headers, post, problem, sessionUrl, signedOut } from "../api";
-import type { Execution, ExecutionPage, Session, StreamEvent } from "../types";
+import { isFinal, type Execution, type ExecutionPage, type Session, type StreamEvent } from "../types";
 import { blank, LiveCell } from "./cell";
 import { Reader, type StreamState } from "./reader";
+import type { Past } from "./run-all";
 
 const PAGE = 20;
+const PAST = 50;
 const MOST_CELLS = 400;
 const REST_MS = 30_000;
 const INFO_MS = 4_000;
@@ -43,6 +45,8 @@ export class LiveSession {
   constructor(
     readonly id: string,
     readonly readOnly = false,
+    // The one execution that is shown; null for all of them.
+    private readonly only: string | null = null,
   ) {
     this.url = sessionUrl(id);
     this.reader = new Reader(this.url, (events, seq) => this.take(events, seq), (state) => this.hear(state));
@@ -66,30 +70,42 @@ export class LiveSession {
   private async open(): Promise<void> {
     let wait = 250;
     while (!this.closed) {
+      let page: ExecutionPage;
       try {
-        const [, page] = await Promise.all([this.refresh(true), this.page(null)]);
-        if (this.closed) return;
-        this.seq = page.last_event;
-        this.addPage(page);
-        this.opened = true;
-        this.follow(page.follow_after);
-        return this.poll();
+        [, page] = await Promise.all([this.refresh(true), this.only === null ? this.page(null) : this.single(this.only)]);
       } catch (error) {
-        if (error instanceof ApiError && error.status < 500) {
-          this.connection.value = error.status === 404 ? "gone" : error.status === 401 ? "signed-out" : "failed";
-          this.problem.value = error.message;
+        const status = error instanceof ApiError ? error.status : 500;
+        if (status < 500) {
+          this.connection.value = status === 404 ? "gone" : status === 401 ? "signed-out" : "failed";
+          this.problem.value = (error as ApiError).message;
           return;
         }
         this.connection.value = "waiting";
         await new Promise((resolve) => this.timers.push(setTimeout(resolve, wait)));
         wait = Math.min(wait * 2, 5_000);
+        continue;
       }
+      if (this.closed) return;
+      this.seq = page.last_event;
+      this.addPage(page);
+      this.opened = true;
+      this.follow(page.follow_after);
+      return this.poll();
     }
   }
 
   private page(before: string | null): Promise<ExecutionPage> {
     const after = before === null ? "" : `&after=${encodeURIComponent(before)}`;
     return this.reader.read(`/executions?newest=true&limit=${PAGE}${after}`);
+  }
+
+  // One execution, as a page of its own. If it still runs its events are wanted from its beginning on.
+  private async single(id: string): Promise<ExecutionPage> {
+    const { executions, last_event, follow_after } = await this.page(null);
+    const listed = executions.find((execution) => execution.id === id);
+    const execution = listed ?? (await this.reader.read<Execution>(`/executions/${encodeURIComponent(id)}`));
+    const begin = isFinal(execution.status) ? last_event : listed ? follow_after : 0;
+    return { executions: [execution], last_event, follow_after: begin };
   }
 
   private addPage(page: ExecutionPage): void {
@@ -141,6 +157,7 @@ export class LiveSession {
 
   private apply(event: StreamEvent): void {
     const { id, type, data } = event;
+    if (this.only !== null && id !== this.only) return;
     if (id === null) {
       if (event.seq <= this.seq) return;
       if (type === "warning") this.notice.value = data.message;
@@ -249,10 +266,28 @@ export class LiveSession {
     ];
   }
 
+  // All that was ever run, oldest first, without its outputs.
+  async history(): Promise<Past[]> {
+    const found: Past[] = [];
+    for (let after = ""; ; ) {
+      const page = await this.reader.read<Past[]>(`/executions?limit=${PAST}${after}`, true);
+      found.push(...page);
+      if (page.length < PAST) return found;
+      after = `&after=${encodeURIComponent(page.at(-1)!.id)}`;
+    }
+  }
+
+  // What was too large to be among the outputs of a cell.
+  async recorded(cell: LiveCell, mime: string, size: number): Promise<Blob> {
+    const found = await this.reader.find(`/executions/${cell.id}/events`, mime, size);
+    if (!found) throw new Error("It is not in the record any more.");
+    return found;
+  }
+
   // -- what a person does
 
   // Runs a cell. Sent again with the same key it is not run again, so a lost answer does no harm.
-  async runCell(code: string, context = "default"): Promise<void> {
+  async runCell(code: string, context = "default"): Promise<LiveCell> {
     const key = crypto.getRandomValues(new Uint32Array(4)).join("-");
     const timeout = this.info.peek()?.limits["cell_seconds"];
     const body = JSON.stringify({ code, context, wait: false, allow_stdin: true, timeout, by: BY });
@@ -267,7 +302,7 @@ export class LiveSession {
         const execution: Execution = await answer.json();
         const cell = this.byId.get(execution.id) ?? this.append({ ...execution, status: "queued" }, 0, true);
         if (!cell.known) cell.identify(execution);
-        return;
+        return cell;
       } catch (error) {
         if (error instanceof ApiError || attempt >= 6) throw error;
         await new Promise((resolve) => setTimeout(resolve, 500 * 2 ** attempt));

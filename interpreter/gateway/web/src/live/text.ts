@@ -5,7 +5,12 @@ const TAIL_LINES = 4000;
 const TAIL_CHARACTERS = 1024 * 1024;
 const LINE = 8192;
 const MOST_SPANS = 2000;
-const SKIPPED = /\u0000(\d+)\u0000/;
+
+// Lines that are not there, and where in a text they would be.
+export interface Gap {
+  at: number;
+  lines: number;
+}
 
 export class TextBuffer {
   readonly head: string[] = [];
@@ -14,8 +19,8 @@ export class TextBuffer {
   private open = "";
   skipped = 0;
 
-  constructor(text = "") {
-    if (text) this.append(text);
+  constructor(text = "", gap?: Gap) {
+    this.append(text, gap);
   }
 
   // Everything that was kept, the last line also while it is being written.
@@ -31,17 +36,18 @@ export class TextBuffer {
     return this.head.length + this.skipped + this.tail.length + (shown(this.open) ? 1 : 0);
   }
 
-  append(text: string): void {
-    const gap = SKIPPED.exec(text);
-    if (gap) {
-      this.append(text.slice(0, gap.index));
-      if (Number(gap[1])) {
-        this.skipped += Number(gap[1]) + this.tail.length;
-        this.tail = [];
-        this.tailSize = 0;
-      }
-      return this.append(text.slice(gap.index + gap[0].length));
+  append(text: string, gap?: Gap): void {
+    if (gap?.lines) {
+      this.write(text.slice(0, gap.at));
+      this.skipped += gap.lines + this.tail.length;
+      this.tail = [];
+      this.tailSize = 0;
+      text = text.slice(gap.at);
     }
+    this.write(text);
+  }
+
+  private write(text: string): void {
     let from = 0;
     for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", from)) {
       this.add(shown(overwritten(this.open + text.slice(from, end))));
@@ -118,13 +124,17 @@ export interface Span {
   style: string;
 }
 
+// Control sequences with their parameters, strings for the terminal's title and the like, and the codes
+// of two or three characters that choose a character set or a mode.
+const CODE = /\u001b(?:\[([0-?]*)[ -/]*([@-~])|[\]P^_X][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[ -/]+[0-~]|[0-~])/;
+
 // Splits text at its colour codes; `style` is a list of class names. All other codes are dropped.
 export function spans(text: string): Span[] {
   if (!text.includes("\u001b")) return [{ text, style: "" }];
   const found: Span[] = [];
   const state = { fg: "", bg: "", bold: false, dim: false, italic: false, underline: false, inverse: false };
   let at = 0;
-  const codes = /\u001b(?:\[([0-9;:]*)([@-~])|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
+  const codes = new RegExp(CODE, "g");
   const put = (until: number): void => {
     if (until > at) found.push({ text: text.slice(at, until), style: classes(state) });
   };
@@ -132,7 +142,7 @@ export function spans(text: string): Span[] {
     put(match.index);
     at = codes.lastIndex;
     if (found.length >= MOST_SPANS) return [...found, { text: text.slice(at).replace(codes, ""), style: "" }];
-    if (match[2] === "m") apply(state, (match[1] || "0").split(/[;:]/).map(Number));
+    if (match[2] === "m" && !/[<-?]/.test(match[1]!)) apply(state, (match[1] || "0").split(/[;:]/).map(Number));
   }
   put(text.length);
   return found;

@@ -6,6 +6,7 @@ import type { LiveCell } from "../live/cell";
 import type { LiveSession } from "../live/session";
 import type { FileChange } from "../types";
 import { Icon } from "./icons";
+import { Picture } from "./picture";
 
 const FEW = 8;
 const PICTURES = 4;
@@ -43,7 +44,7 @@ export function CellFiles({ cell, live }: { cell: LiveCell; live: LiveSession })
       {pictures.length > 0 && (
         <div class="pictures">
           {pictures.map((file) => (
-            <img key={file.path} src={`${file.url}?inline=true`} alt={file.path} loading="lazy" />
+            <Picture key={file.path} url={file.url!} version={cell.id} alt={file.path} />
           ))}
         </div>
       )}

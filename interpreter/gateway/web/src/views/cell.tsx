@@ -9,6 +9,7 @@ import type { LiveSession } from "../live/session";
 import { isFinal } from "../types";
 import { Code } from "./code";
 import { CellFiles } from "./cell-files";
+import { Guard, UNSHOWN } from "./guard";
 import { Icon } from "./icons";
 import { InputPrompt } from "./input-prompt";
 import { draft } from "./notebook";
@@ -34,7 +35,7 @@ export const Cell = memo(function Cell({ cell, live, outputsOnly }: Props) {
             {execution.context === null ? "$" : execution.status === "running" ? <span class="spinner" /> : (count ?? "·")}
           </div>
           <div class="source">
-            {cell.known ? <Code text={execution.code} /> : <pre class="code faint">…</pre>}
+            <Guard>{cell.known ? <Code text={execution.code} /> : <pre class="code faint">…</pre>}</Guard>
           </div>
           <div class="meta">
             <Took cell={cell} />
@@ -74,7 +75,10 @@ export const Cell = memo(function Cell({ cell, live, outputsOnly }: Props) {
         </>
       )}
       <div class="results">
-        <Outputs cell={cell} live={live} label={label} />
+        <Guard>
+          <Outputs cell={cell} live={live} label={label} />
+        </Guard>
+        {cell.broken.value && <p class="faint">{UNSHOWN}</p>}
         {cell.asked.value && !live.readOnly && <InputPrompt cell={cell} live={live} />}
         {running && cell.warning.value && <p class="warning">{cell.warning.value}</p>}
         {isFinal(execution.status) && execution.reason && <p class="reason">{execution.reason}</p>}

@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, post } from "../api";
 import type { LiveSession } from "../live/session";
 import { editor } from "./editor-loader";
+import { ask } from "./dialogs";
 import { Icon } from "./icons";
 import { draft, scrollToEnd } from "./notebook";
 import { attempt } from "./toasts";
@@ -34,6 +35,7 @@ export function Composer({ live }: { live: LiveSession }) {
   useEffect(() => {
     let over = false;
     let back = 0;
+    let unfinished = "";
     void editor.load().then(({ makeEditor }) => {
       if (over || !place.current) return;
       place.current.replaceChildren();
@@ -49,8 +51,9 @@ export function Composer({ live }: { live: LiveSession }) {
           const codes = live.cells.peek().filter((cell) => !cell.isCommand).map((cell) => cell.execution.peek().code);
           const next = back - step;
           if (next < 0 || next > codes.length) return null;
+          if (back === 0) unfinished = text.current;
           back = next;
-          return next === 0 ? "" : codes[codes.length - next]!;
+          return next === 0 ? unfinished : codes[codes.length - next]!;
         },
         changed: (code) => {
           text.current = code;
@@ -59,7 +62,8 @@ export function Composer({ live }: { live: LiveSession }) {
         complete: (code, cursor) => askKernel(`${live.url}/complete`, { code, cursor, context: chosen.current }),
         inspect: (code, cursor) => askKernel(`${live.url}/inspect`, { code, cursor, context: chosen.current }),
       });
-      if (window.matchMedia("(min-width: 700px)").matches) view.current.focus();
+      const free = document.activeElement === null || document.activeElement === document.body;
+      if (free && window.matchMedia("(min-width: 700px)").matches) view.current.focus();
     });
     return () => {
       over = true;
@@ -70,9 +74,14 @@ export function Composer({ live }: { live: LiveSession }) {
   const wanted = draft.value;
   useEffect(() => {
     if (!wanted || !view.current) return;
-    editor.ready!.setText(view.current, wanted.code);
-    view.current.focus();
-    scrollToEnd();
+    const begin = async (into: EditorView): Promise<void> => {
+      const lost = text.current.trim() && text.current !== wanted.code;
+      if (lost && !(await ask("Replace the next cell?", "What is written there is not run yet.", "Replace", true))) return;
+      editor.ready!.setText(into, wanted.code);
+      into.focus();
+      scrollToEnd();
+    };
+    void begin(view.current);
   }, [wanted]);
 
   return (

@@ -28,11 +28,20 @@ export function FilesView({ live }: { live: LiveSession }) {
   const [over, setOver] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
 
+  // Answers can overtake each other: the one to the last question counts, of the folder that is open then.
+  const open = useRef(path);
+  open.current = path;
+  const asked = useRef(0);
   const load = async (): Promise<void> => {
+    const mine = ++asked.current;
+    const path = open.current;
     try {
-      setListed(await get<Directory>(`${fileUrl(live.id, path)}${path ? "/" : ""}`));
+      const found = await get<Directory>(`${fileUrl(live.id, path)}${path ? "/" : ""}`);
+      if (mine !== asked.current) return;
+      setListed(found);
       setProblem("");
     } catch (error) {
+      if (mine !== asked.current) return;
       // The folder was removed meanwhile: show the one it was in.
       if (error instanceof ApiError && error.status === 404 && path) setPath(parentOf(path));
       else setProblem(explain(error));

@@ -1,16 +1,18 @@
 // An output that may hold scripts, in a frame of no origin: it reaches neither the page nor the API.
 //
-// The frame is told what to show, and tells how high it is; nothing else that it says is heard. Frames
-// exist while they are near the screen, and only so many of them.
+// The frame is told what to show, and tells how high it is and which link was clicked; nothing else that
+// it says is heard. Frames exist while they are near the screen, and only so many of them.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { bytes } from "../format";
 import { isDark } from "../theme";
+import { offer } from "./links";
 
 const LARGE = 2 * 1024 * 1024;
 const HIGHEST = 640;
 const MOST_FRAMES = 16;
 const MOST_MESSAGES = 300;
+const LONGEST_LINK = 2000;
 const mounted = new Set<{ near: boolean; leave: () => void }>();
 
 export type ToFrame = { mime: string; value: unknown; dark: boolean };
@@ -118,13 +120,15 @@ function Inner({ mime, value, title, height, onHeight, onFlood }: InnerProps) {
         frame.current!.remove();
         return onFlood();
       }
-      const said = event.data as { ready?: unknown; height?: unknown } | null;
+      const said = event.data as { ready?: unknown; height?: unknown; link?: unknown } | null;
       if (typeof said !== "object" || said === null) return;
       if (said.ready === true && !ready.current) {
         ready.current = true;
         target.postMessage(content.current, "*");
       } else if (typeof said.height === "number" && Number.isFinite(said.height)) {
         onHeight(Math.max(8, Math.min(20_000, Math.ceil(said.height))));
+      } else if (typeof said.link === "string" && said.link.length <= LONGEST_LINK) {
+        void offer(frame.current!, said.link);
       }
     };
     window.addEventListener("message", hear);

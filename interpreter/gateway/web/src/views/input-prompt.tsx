@@ -6,10 +6,19 @@ import type { LiveCell } from "../live/cell";
 import type { LiveSession } from "../live/session";
 import { attempt } from "./toasts";
 
+// Whoever is in the middle of something else goes on with it: what is typed must not become an answer.
+function isWriting(): boolean {
+  const active = document.activeElement;
+  if (active?.closest(".cm-content")) return !active.querySelector(".cm-placeholder");
+  return !!active?.matches("input, textarea, select");
+}
+
 export function InputPrompt({ cell, live }: { cell: LiveCell; live: LiveSession }) {
   const asked = cell.asked.value!;
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus({ preventScroll: false }), [asked.seq]);
+  useEffect(() => {
+    if (!isWriting()) field.current?.focus({ preventScroll: false });
+  }, [asked.seq]);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     const { value } = field.current!;

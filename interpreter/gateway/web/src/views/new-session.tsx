@@ -7,10 +7,10 @@ import type { Dataset, Session } from "../types";
 import { Dialog } from "./dialogs";
 
 const LIMITS = [
-  { key: "memory_mb", label: "Memory, MB", usual: 2048 },
-  { key: "cpus", label: "Processor cores", usual: 1 },
-  { key: "cell_seconds", label: "Longest cell, seconds", usual: 600 },
-  { key: "idle_seconds", label: "Idle time, seconds", usual: 3600 },
+  { key: "memory_mb", label: "Memory, MB" },
+  { key: "cpus", label: "Processor cores" },
+  { key: "cell_seconds", label: "Longest cell, seconds" },
+  { key: "idle_seconds", label: "Idle time, seconds" },
 ] as const;
 
 export function NewSession(props: { onClose: () => void; onDone: (session: Session) => void }) {
@@ -20,8 +20,15 @@ export function NewSession(props: { onClose: () => void; onDone: (session: Sessi
   const [files, setFiles] = useState<File[]>([]);
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState("");
+  const [limits, setLimits] = useState<Record<string, number>>({});
+  // The session, once it is there: what fails after that is tried again with it, not with another one.
+  const [made, setMade] = useState<Session | null>(null);
 
   useEffect(() => {
+    get<{ limits: Record<string, number> }>("/v1/status").then(
+      (status) => setLimits(status.limits),
+      () => {},
+    );
     get<{ default: string; kernelspecs: Record<string, { spec: { display_name: string } }> }>("/api/kernelspecs").then(
       (specs) => {
         // Jupyter clients are also offered a name that is no environment.
@@ -48,16 +55,18 @@ export function NewSession(props: { onClose: () => void; onDone: (session: Sessi
     setProblem("");
     setBusy("Starting …");
     try {
-      const session = await post<Session>("/v1/sessions", {
+      const session = made ?? (await post<Session>("/v1/sessions", {
         name: String(form.get("name") ?? "").trim() || null,
         environment: String(form.get("environment") ?? "") || null,
         limits,
         inputs: form.getAll("dataset").map(String),
         on_idle: String(form.get("on_idle") ?? "") || null,
-      });
+      }));
+      setMade(session);
       for (const file of files) {
         setBusy(`Sending ${file.name} …`);
         await call("PUT", fileUrl(session.id, file.name), file);
+        setFiles((left) => left.filter((other) => other !== file));
       }
       props.onDone(session);
     } catch (error) {
@@ -66,10 +75,11 @@ export function NewSession(props: { onClose: () => void; onDone: (session: Sessi
     }
   };
 
+  const leave = (): void => (made ? props.onDone(made) : props.onClose());
   return (
-    <Dialog title="New session" onClose={props.onClose} wide>
+    <Dialog title="New session" onClose={leave} wide>
       <form class="form" onSubmit={(event) => void submit(event)}>
-        <div class="fields">
+        <fieldset class="plain fields" disabled={!!made}>
           <label>
             Name
             <input name="name" placeholder="optional" maxLength={100} autocomplete="off" autofocus />
@@ -84,7 +94,7 @@ export function NewSession(props: { onClose: () => void; onDone: (session: Sessi
               ))}
             </select>
           </label>
-        </div>
+        </fieldset>
         <label>
           Files to begin with
           <input
@@ -94,7 +104,7 @@ export function NewSession(props: { onClose: () => void; onDone: (session: Sessi
           />
         </label>
         {datasets.length > 0 && (
-          <fieldset>
+          <fieldset disabled={!!made}>
             <legend>Datasets, read-only at /data/input</legend>
             {datasets.map((dataset) => (
               <label key={dataset.name} class="choice">
@@ -108,11 +118,11 @@ export function NewSession(props: { onClose: () => void; onDone: (session: Sessi
         )}
         <details>
           <summary>Limits</summary>
-          <div class="fields">
-            {LIMITS.map(({ key, label, usual }) => (
+          <fieldset class="plain fields" disabled={!!made}>
+            {LIMITS.map(({ key, label }) => (
               <label key={key}>
                 {label}
-                <input name={key} type="number" min={key === "cpus" ? 0.1 : 1} step="any" placeholder={String(usual)} />
+                <input name={key} type="number" min={key === "cpus" ? 0.1 : 1} step="any" placeholder={limits[key] === undefined ? "" : String(limits[key])} />
               </label>
             ))}
             <label>
@@ -124,19 +134,20 @@ export function NewSession(props: { onClose: () => void; onDone: (session: Sessi
                 <option value="nothing">do nothing</option>
               </select>
             </label>
-          </div>
+          </fieldset>
         </details>
         {problem && (
           <p role="alert" class="problem">
             {problem}
+            {made && ` The session is there; ${count(files.length, "file is", "files are")} not.`}
           </p>
         )}
         <div class="dialog-actions">
-          <button type="button" onClick={props.onClose}>
-            Cancel
+          <button type="button" onClick={leave}>
+            {made ? "Go on without" : "Cancel"}
           </button>
           <button class="primary" disabled={!!busy}>
-            {busy || "Create"}
+            {busy || (made ? "Send again" : "Create")}
           </button>
         </div>
       </form>

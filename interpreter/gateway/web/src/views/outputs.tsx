@@ -6,8 +6,10 @@ import type { LiveCell, Shown } from "../live/cell";
 import type { LiveSession } from "../live/session";
 import { bytes } from "../format";
 import type { MimeBundle } from "../types";
+import { BITMAP, leftOut } from "../live/reduce";
 import { Frame } from "./frame";
 import { JsonTree } from "./json-tree";
+import { LeftOut } from "./left-out";
 import { Text } from "./text";
 import { Traceback } from "./traceback";
 
@@ -31,14 +33,14 @@ export function Outputs({ cell, live, label }: { cell: LiveCell; live: LiveSessi
   return (
     <>
       {cell.outputs.value.map((output) => (
-        <One key={output.key} output={output} label={label} whole={live.readOnly ? undefined : `${live.url}/executions/${cell.id}/output`} />
+        <One key={output.key} output={output} cell={cell} live={live} label={label} />
       ))}
       {truncated && (
         <p class="faint">
           {bytes(truncated.kept_bytes)} of {bytes(truncated.total_bytes)} are kept here.{" "}
           {!live.readOnly && (
             <a href={truncated.url} download>
-              Download all of it
+              Download all the text
             </a>
           )}
         </p>
@@ -47,7 +49,8 @@ export function Outputs({ cell, live, label }: { cell: LiveCell; live: LiveSessi
   );
 }
 
-const One = memo(function One({ output, label, whole }: { output: Shown; label: string; whole?: string }) {
+const One = memo(function One({ output, cell, live, label }: { output: Shown; cell: LiveCell; live: LiveSession; label: string }) {
+  const whole = live.readOnly ? undefined : `${live.url}/executions/${cell.id}/output`;
   switch (output.kind) {
     case "text":
       return <Text buffer={output.buffer} lines={output.buffer.lines()} name={output.name} whole={whole} />;
@@ -56,9 +59,27 @@ const One = memo(function One({ output, label, whole }: { output: Shown; label: 
     case "gap":
       return <p class="faint">… {output.dropped.toLocaleString("en")} outputs are not shown …</p>;
     case "data":
-      return <Data data={output.data} metadata={output.metadata} label={label} />;
+      return (
+        <>
+          {!onlyPictures(output) && <Data data={output.data} metadata={output.metadata} label={label} />}
+          {Object.entries(leftOut(output.metadata)).map(([mime, size]) => (
+            <LeftOut key={mime} cell={cell} live={live} mime={mime} size={size} alt={altOf(output.data, label)} />
+          ))}
+        </>
+      );
   }
 });
+
+// Whether all that is missing are pictures: then they are what was to be seen.
+function onlyPictures({ data, metadata }: { data: MimeBundle; metadata: Record<string, unknown> }): boolean {
+  const mimes = Object.keys(leftOut(metadata));
+  return mimes.length > 0 && mimes.every((mime) => BITMAP.test(mime)) && best(data) === "text/plain";
+}
+
+function altOf(data: MimeBundle, label: string): string {
+  const plain = String(data["text/plain"] ?? "").split("\n")[0]!;
+  return plain && plain.length < 200 && !plain.startsWith("[") ? plain : `Image of ${label}`;
+}
 
 function best(data: MimeBundle): string | undefined {
   const mimes = Object.keys(data);
@@ -75,13 +96,12 @@ export function Data({ data, metadata, label }: { data: MimeBundle; metadata: Re
   const value = data[mime];
   const text = Array.isArray(value) && value.every((line) => typeof line === "string") ? value.join("") : value;
   if (IMAGES.includes(mime) && typeof text === "string") {
-    const plain = typeof data["text/plain"] === "string" ? data["text/plain"] : "";
     const size = metadata[mime] as { width?: unknown; height?: unknown } | undefined;
     return (
       <img
         class="image"
         src={`data:${mime};base64,${text.replaceAll(/\s/g, "")}`}
-        alt={plain && plain.length < 200 ? plain : `Image of ${label}`}
+        alt={altOf(data, label)}
         width={typeof size?.width === "number" ? size.width : undefined}
         height={typeof size?.height === "number" ? size.height : undefined}
       />

@@ -7,6 +7,7 @@ import type { LiveSession } from "../live/session";
 import type { FileEntry } from "../types";
 import { Icon } from "./icons";
 import { JsonTree } from "./json-tree";
+import { Picture } from "./picture";
 import { Text } from "./text";
 
 const MOST = 256 * 1024;
@@ -48,7 +49,7 @@ export function Preview({ live, entry, onClose }: { live: LiveSession; entry: Fi
         </button>
       </div>
       {problem && <p class="problem">{problem}</p>}
-      {picture ? <img src={`${url}?inline=true`} alt={entry.name} /> : text !== null && <Contents name={entry.name} text={text} whole={size <= MOST} />}
+      {picture ? <Picture url={url} version={changed} alt={entry.name} /> : text !== null && <Contents name={entry.name} text={text} whole={size <= MOST} />}
     </aside>
   );
 }

@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { ApiError, get } from "../api";
+import { runAll } from "../live/run-all";
 import { LiveSession } from "../live/session";
 import { go, Link } from "../router";
 import { ask, Dialog } from "./dialogs";
@@ -11,7 +11,7 @@ import { Icon } from "./icons";
 import { lazily } from "./lazy";
 import { Menu } from "./menu";
 import { Notebook } from "./notebook";
-import { remove } from "./sessions";
+import { remove, sureToStop } from "./sessions";
 import { IdleLeft, State, Usage } from "./state";
 import { attempt, say } from "./toasts";
 
@@ -181,7 +181,7 @@ function Actions({ live }: { live: LiveSession }) {
           { icon: "download", text: "Download as .ipynb", href: `${live.url}/notebook` },
           { icon: "lab", text: "Open in JupyterLab", act: () => setLab(true) },
           { icon: "pause", text: "Pause", off: asleep || info.state === "paused", act: () => void attempt(() => live.act("pause")) },
-          { icon: "stop", text: "Stop", off: asleep, act: () => void attempt(() => live.act("stop")) },
+          { icon: "stop", text: "Stop", off: asleep, act: () => void sureToStop(info.name ?? info.id).then((yes) => (yes ? attempt(() => live.act("stop")) : undefined)) },
           { icon: "trash", text: "Delete", danger: true, act: () => void remove(info).then((gone) => gone && go("/")) },
         ]}
       />
@@ -190,19 +190,15 @@ function Actions({ live }: { live: LiveSession }) {
   );
 }
 
-// Every cell once more, in order, in the new kernel; as many at a time as the session lets wait.
-async function runAll(live: LiveSession): Promise<void> {
-  const notebook: { cells: { source: string }[] } = await get(`${live.url}/notebook`);
-  for (const { source } of notebook.cells) {
-    for (;;) {
-      try {
-        await live.runCell(source);
-        break;
-      } catch (error) {
-        if (!(error instanceof ApiError && error.code === "queue_full")) throw error;
-        await new Promise((resolve) => setTimeout(resolve, 500));
-      }
-    }
+// Without encryption there is no clipboard for pages; then the text is marked, for a person's own keys.
+async function copy(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    say("Copied.");
+  } catch {
+    const place = document.querySelector(".copy code");
+    if (place) getSelection()?.selectAllChildren(place);
+    say(place && document.execCommand("copy") ? "Copied." : "It is marked: copy it with your keyboard.");
   }
 }
 
@@ -214,7 +210,7 @@ function OpenInLab({ name, onClose }: { name: string; onClose: () => void }) {
       <div class="copy">
         <code>{command}</code>
         <button
-          onClick={() => void navigator.clipboard?.writeText(command).then(() => say("Copied."), () => say("Copy it by hand.", true))}
+          onClick={() => void copy(command)}
         >
           <Icon name="copy" /> Copy
         </button>

@@ -13,6 +13,7 @@ import { attempt, say } from "./toasts";
 
 const POLL_MS = 2_500;
 const PAGE = 100;
+const MOST = 1000;
 
 interface Listed {
   sessions: Session[];
@@ -26,9 +27,11 @@ export function SessionsView() {
   const [creating, setCreating] = useState(false);
   const [wanted, setWanted] = useState("");
 
+  // Who looks for something looks among all of them.
+  const most = wanted.trim() ? MOST : limit;
   const load = async (): Promise<void> => {
     try {
-      setListed(await get<Listed>(`/v1/sessions?limit=${limit}`));
+      setListed(await get<Listed>(`/v1/sessions?limit=${most}`));
       setProblem("");
     } catch (error) {
       setProblem(explain(error));
@@ -53,7 +56,7 @@ export function SessionsView() {
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", wake);
     };
-  }, [limit]);
+  }, [most]);
 
   const shown = listed?.sessions.filter((session) => matches(session, wanted)) ?? [];
   return (
@@ -84,11 +87,17 @@ export function SessionsView() {
           <Row key={session.id} session={session} onChange={() => void load()} />
         ))}
       </ul>
-      {listed?.next && (
-        <button class="quiet wide-button" onClick={() => setLimit(Math.min(1000, limit + PAGE))}>
+      {listed && listed.sessions.length > 0 && !shown.length && (
+        <p class="empty" role="status">
+          No session has “{wanted.trim()}” in its name, id, environment, state or labels.
+        </p>
+      )}
+      {listed?.next && most < MOST && (
+        <button class="quiet wide-button" onClick={() => setLimit(Math.min(MOST, limit + PAGE))}>
           Show more
         </button>
       )}
+      {listed?.next && most === MOST && <p class="faint">These are {MOST.toLocaleString("en")} of more sessions.</p>}
       {creating && (
         <NewSession
           onClose={() => setCreating(false)}
@@ -127,8 +136,8 @@ function Row({ session, onChange }: { session: Session; onChange: () => void }) 
     onChange();
   };
   const name = session.name ?? session.id;
-  const button = (action: string, icon: string, label: string) => (
-    <button class="icon" aria-label={`${label} ${name}`} title={label} onClick={() => void act(action)}>
+  const button = (action: string, icon: string, label: string, sure = async () => true) => (
+    <button class="icon" aria-label={`${label} ${name}`} title={label} onClick={() => void sure().then((yes) => (yes ? act(action) : undefined))}>
       <Icon name={icon} />
     </button>
   );
@@ -154,7 +163,7 @@ function Row({ session, onChange }: { session: Session; onChange: () => void }) 
       <div class="row-actions">
         {session.state === "paused" && button("resume", "play", "Resume")}
         {(session.state === "ready" || session.state === "busy") && button("pause", "pause", "Pause")}
-        {asleep ? button("start", "play", "Start") : button("stop", "stop", "Stop")}
+        {asleep ? button("start", "play", "Start") : button("stop", "stop", "Stop", () => sureToStop(name))}
         <button
           class="icon"
           aria-label={`Delete ${name}`}
@@ -167,6 +176,9 @@ function Row({ session, onChange }: { session: Session; onChange: () => void }) 
     </li>
   );
 }
+
+export const sureToStop = (name: string): Promise<boolean> =>
+  ask(`Stop ${name}?`, "What is in memory is gone then; files and history stay.", "Stop", true);
 
 export async function remove(session: Session): Promise<boolean> {
   const name = session.name ?? session.id;

@@ -11,6 +11,7 @@ interface Props {
 
 const CELL = /(?:Cell|Input) In ?\[(\d+)\](?:, line (\d+))?/;
 const ARROW = /^-+> *(\d+) ?(.*)$/m;
+const LINE = /(?:Cell|Input) In ?\[(\d+)\], line (\d+)\n(.*)/;
 const MOST = 60_000;
 
 // The last place of the traceback that is in a cell.
@@ -20,6 +21,9 @@ export function place(traceback: string[]): { cell: string; line: string; code: 
     const cell = CELL.exec(frame);
     const arrow = ARROW.exec(frame);
     if (cell && arrow) return { cell: cell[1]!, line: arrow[1]!, code: arrow[2]!.trim() };
+    // Code that does not parse was never run: there is no arrow, but the line.
+    const line = LINE.exec(frame);
+    if (line) return { cell: line[1]!, line: line[2]!, code: line[3]!.trim() };
   }
   return null;
 }
