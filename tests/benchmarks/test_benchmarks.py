@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.figures import Figure, Target
 from tests.conftest import KERNELS
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +71,30 @@ def test_finding_changes_is_measured() -> None:
         assert not list(scratch.iterdir())
     assert [figure["met"] is not None for figure in found] == [True, False, False]
     assert all(figure["median"] > 0 for figure in found)
+
+
+@pytest.mark.parametrize("name", ["warm", "crowd", "files", "commands", "websocket"])
+def test_the_others_run_too(name: str) -> None:
+    if name == "files" and shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+        pytest.skip("needs nginx, which 'make bench' installs")
+    with tempfile.TemporaryDirectory(prefix="b-") as folder:
+        environ = {**os.environ, "INTERPRETER_KERNELS_DIR": KERNELS}
+        command = [sys.executable, "-m", "benchmarks", name, "--quick", "--results", folder]
+        run = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+        assert run.returncode == 0, run.stdout + run.stderr
+        (file,) = Path(folder).iterdir()
+        found = json.loads(file.read_text())["figures"][name]
+    assert found
+    assert run.stdout.count("missed: ") == sum(figure["met"] is False for figure in found)
+
+
+def test_a_missed_target_is_told_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = Figure("a thing", "ms", [3.0], [1.0], target=Target("≤", 2))
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # this process goes on
+    monkeypatch.setattr("benchmarks.cell.measure", lambda quick: [figure])
+    for options, code in (([], 1), (["--quick"], 0)):
+        monkeypatch.setattr(sys, "argv", ["bench", "cell", "--results", str(tmp_path), *options])
+        assert main() == code, "a quick run says nothing of how quick anything is"
+        assert "missed: a thing, 3.00 instead of ≤ 2" in capsys.readouterr().out
