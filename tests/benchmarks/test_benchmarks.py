@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,10 +72,8 @@ def test_finding_changes_is_measured() -> None:
     assert all(figure["median"] > 0 for figure in found)
 
 
-@pytest.mark.parametrize("name", ["warm", "crowd", "files", "commands", "websocket"])
+@pytest.mark.parametrize("name", ["warm", "crowd", "files", "commands", "websocket", "page"])
 def test_the_others_run_too(name: str) -> None:
-    if name == "files" and shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") is None:
-        pytest.skip("needs nginx, which 'make bench' installs")
     with tempfile.TemporaryDirectory(prefix="b-") as folder:
         environ = {**os.environ, "INTERPRETER_KERNELS_DIR": KERNELS}
         command = [sys.executable, "-m", "benchmarks", name, "--quick", "--results", folder]
