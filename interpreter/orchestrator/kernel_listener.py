@@ -71,14 +71,18 @@ class KernelListener:
             status = message.content.get("status")
             cell.reply = status if status in ("ok", "error") else "aborted"
             _count(cell, message)
+            cell.tells_how_it_ends()
             self._cells.maybe_finish(cell)
         elif message.type == "status" and cell is not None and believed:
             if message.content.get("execution_state") == "idle":
                 cell.idle = True
+                cell.tells_how_it_ends()
                 self._cells.maybe_finish(cell)
         else:
             if message.type == "execute_input" and cell is not None and believed:
                 _count(cell, message)
+            if message.type == "error" and cell is not None:
+                cell.tells_how_it_ends()
             for type, data in translate(message):
                 self._output(message.parent_id, cell, type, data)
 

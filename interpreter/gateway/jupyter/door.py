@@ -14,6 +14,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,7 @@ from interpreter.gateway.jupyter.history import HistoryWanted, history
 from interpreter.kernel import messages
 from interpreter.kernel.messages import KernelMessage
 from interpreter.models import Execution, ExecutionCreate
+from interpreter.orchestrator.cell import Sent
 from interpreter.orchestrator.kernel_listener import PREFIX
 from interpreter.orchestrator.live_sandbox import DEFAULT
 from interpreter.orchestrator.session import LiveSession
@@ -50,6 +52,7 @@ class ExecuteContent(Struct):
     store_history: bool = True
     user_expressions: dict[str, Any] = {}
     allow_stdin: bool = False
+    stop_on_error: bool = True
 
 
 class ExecuteMetadata(Struct):
@@ -207,11 +210,18 @@ class Door:
                     timeout=self.session.limits.cell_seconds,
                     store_history=content.store_history and not content.silent,
                     allow_stdin=content.allow_stdin,
+                    # A page that comes back has nothing but the record.
+                    max_output_bytes=self.session.most_output_bytes,
                     by="jupyter",
                 ),
                 silent=content.silent,
                 expressions=content.user_expressions,
                 notebook_cell=told.notebook_cell,
+                sent=Sent(
+                    client.session_id,
+                    _date(request.header),
+                    content.stop_on_error and not content.silent,
+                ),
                 on_new=on_new,
                 key=None if key is None else f"jupyter {key}",
             )
@@ -357,6 +367,17 @@ class Door:
         message = KernelMessage("iopub", "status", "", {"execution_state": state}, {}, [])
         for client in list(self.clients):
             client.send(Outgoing(message))
+
+
+def _date(header: dict[str, Any]) -> datetime | None:
+    """When a client says that it sent something; many leave that out."""
+    try:
+        date = msgspec.convert(header.get("date"), datetime)
+    except msgspec.ValidationError:
+        return None
+    if not 1970 < date.year < 3000:
+        return None  # nothing can be reckoned with it
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
 def _parent(header: dict[str, Any], execution_id: str, notebook_cell: str | None) -> bytes:

@@ -7,6 +7,7 @@ import json
 import struct
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -50,6 +51,7 @@ class Wire:
         buffers: Any = (),
         metadata: dict[str, Any] | None = None,
         msg_id: str | None = None,
+        date: str | None = None,
     ) -> str:
         metadata = metadata or {}
         header = {
@@ -57,7 +59,7 @@ class Wire:
             "msg_type": type,
             "session": self.session_id,
             "username": "somebody",
-            "date": "2026-01-01T00:00:00Z",
+            "date": datetime.now(UTC).isoformat() if date is None else date,
             "version": "5.3",
         }
         if self.v1:
