@@ -125,11 +125,14 @@ class KernelListener:
     def on_oversized(self, parts: list[bytes], size: int, number: int) -> None:
         parent_id, (type, data) = translate_oversized(parts, size, self._max_message_bytes)
         self._output(parent_id, self._own(parent_id), type, data)
-        note = {"data": data["data"], "metadata": {}}
-        self._taps.message(
-            self._context, KernelMessage("iopub", "display_data", parent_id, note, {}, [])
-        )
+        self._tell_note(parent_id, data)
         self._cells.events.passed(number)
+
+    def _tell_note(self, parent_id: str, data: dict[str, Any]) -> None:
+        """Shows those who listen what is recorded in the place of a message."""
+        content = {"data": data["data"], "metadata": {}}
+        note = KernelMessage("iopub", "display_data", parent_id, content, {}, [])
+        self._taps.message(self._context, note)
 
     def on_malformed(self, channel: str, problem: str, number: int) -> None:
         log.warning("malformed message", session=self._session_id, channel=channel, problem=problem)
@@ -137,6 +140,7 @@ class KernelListener:
         data = {"output_type": "display_data", "data": {"text/plain": note}, "metadata": {}}
         current = self._cells.current
         self._output(current.id if current else "", current, EventType.display, data)
+        self._tell_note(current.id if current else "", data)
         self._cells.events.passed(number)
 
     def on_passed(self, number: int) -> None:
