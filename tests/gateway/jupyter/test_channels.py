@@ -168,6 +168,7 @@ async def test_who_is_back_before_its_old_connection_is_known_to_be_dead_misses_
     asleep = await Wire.open(gateway, kernel["id"])
     msg_id = asleep.execute(SLOW)
     await asleep.until(lambda m: m["type"] == "stream" and "line 7" in asleep.text(msg_id))
+    await asleep.confirmed()
     after = await Wire.open(gateway, kernel["id"], session_id=asleep.session_id)
     await asleep.closed()
     await api.put(f"/v1/sessions/{kernel['session']}/files/go", content=b"")
