@@ -60,8 +60,20 @@ _headers = msgspec.json.Decoder(_Header)
 _objects = msgspec.json.Decoder(dict[str, Any])
 _walked = msgspec.json.Decoder(dict[str, msgspec.Raw])
 READ = frozenset(
-    "stream display_data execute_result update_display_data clear_output error status execute_input "
-    "execute_reply input_request complete_reply inspect_reply".split()
+    [
+        "stream",
+        "display_data",
+        "execute_result",
+        "update_display_data",
+        "clear_output",
+        "error",
+        "status",
+        "execute_input",
+        "execute_reply",
+        "input_request",
+        "complete_reply",
+        "inspect_reply",
+    ]
 )
 """The types of messages whose content somebody here looks into; of others the bytes are passed on."""
 
