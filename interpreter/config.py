@@ -145,8 +145,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_code_bytes: Annotated[int, Meta(ge=1)] = 4 * 1024 * 1024
     max_output_bytes: Annotated[int, Meta(ge=1024)] = 4 * 1024 * 1024
     """Outputs of one result beyond this are cut in the middle."""
-    max_message_bytes: Annotated[int, Meta(ge=1024 * 1024)] = 32 * 1024 * 1024
-    """A single kernel message beyond this is replaced by a note that says so."""
+    max_message_bytes: Annotated[int, Meta(ge=1024 * 1024, le=64 * 1024 * 1024)] = 32 * 1024 * 1024
+    """A single kernel message beyond this is replaced by a note that says so. Four of them may arrive
+    from a sandbox at once."""
     cell_timeout: Annotated[float, Meta(gt=0)] = 30.0
     interrupt_grace: Annotated[float, Meta(gt=0)] = 3.0
     """How long an interrupted cell has to yield before its kernel is killed."""

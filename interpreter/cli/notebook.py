@@ -57,7 +57,7 @@ def run(
             cell_timeout=timeout,
         )
         try:
-            ran, ended = _follow(session, cells)
+            ran, cut, ended = _follow(session, cells)
         except KeyboardInterrupt:
             complain("It was interrupted.", f"Its session is {session.id}." if keep else "")
             return Exit.interrupted
@@ -68,14 +68,16 @@ def run(
         print(f"session {session.id} (keep using it: --session {session.id})", file=sys.stderr)
     if out is not None:
         out.write_bytes(msgspec.json.format(msgspec.json.encode(notebook), indent=1) + b"\n")
-    if compare and _compare(cells[:ran], before):
+    if compare and _compare(cells[:ran], before, cut):
         return Exit.cell_failed
     return ended
 
 
-def _follow(session: Session, cells: list[dict[str, Any]]) -> tuple[int, int]:
-    """Fills in what comes of the cells; returns how many were run, and how it ended."""
+def _follow(session: Session, cells: list[dict[str, Any]]) -> tuple[int, set[int], int]:
+    """Fills in what comes of the cells; returns how many were run, which of them put out more than a
+    result carries, and how it ended."""
     number, ended = 0, Exit.ok
+    cut: set[int] = set()
     with _progress(cells) as shown:
         shown.begins(1)
         for number, result in enumerate(session.replay(), 1):
@@ -84,6 +86,8 @@ def _follow(session: Session, cells: list[dict[str, Any]]) -> tuple[int, int]:
             cell |= {key: filled[key] for key in ("outputs", "execution_count")}
             if "execution" in filled["metadata"]:
                 cell.setdefault("metadata", {})["execution"] = filled["metadata"]["execution"]
+            if result.execution.truncated is not None:
+                cut.add(number)
             ended = ended or OF_STATUS[result.status]
             shown.ended(number, result)
             shown.begins(number + 1)
@@ -91,19 +95,23 @@ def _follow(session: Session, cells: list[dict[str, Any]]) -> tuple[int, int]:
     if replay is not None and replay.state is ReplayState.cancelled:
         complain(f"The notebook ended early: {replay.reason}.")
         ended = ended or Exit.interrupted
-    return number, ended
+    return number, cut, ended
 
 
-def _compare(cells: list[dict[str, Any]], before: list[list[dict[str, Any]]]) -> bool:
+def _compare(cells: list[dict[str, Any]], before: list[list[dict[str, Any]]], cut: set[int]) -> bool:
     """Says which outputs differ; returns whether any does."""
-    differ = False
+    differ, unknown = False, 0
     for number, (cell, old) in enumerate(zip(cells, before, strict=False), 1):
-        if lines := differences(old, cell["outputs"]):
+        lines = differences(old, cell["outputs"])
+        if lines and number in cut:
+            unknown += 1
+            print(f"cell {number} cannot be compared, it put out too much: {_first_line(cell)}")
+        elif lines:
             differ = True
             print(f"cell {number} differs: {_first_line(cell)}")
             print(*(f"    {line}" for line in lines), sep="\n")
     if not differ:
-        print(f"{len(cells)} cells, all outputs as they were")
+        print(f"{len(cells) - unknown} cells, all outputs as they were")
     return differ
 
 

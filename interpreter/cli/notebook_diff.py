@@ -28,7 +28,8 @@ MOST_CHARS = 160
 _NOISE = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
     (re.compile(r"\b0x[0-9a-fA-F]{6,16}\b"), "0x…"),
-    (re.compile(r"\S*ipykernel_\d+/\d+\.py|<ipython-input-\d+-\w+>"), "<cell>"),
+    # Looked for from the beginning of a word: a megabyte without a space is one, too.
+    (re.compile(r"(?<!\S)\S*ipykernel_\d+/\d+\.py|<ipython-input-\d+-\w+>"), "<cell>"),
 )
 
 

@@ -45,8 +45,8 @@ async def read_notebook(call: ApiHandler) -> Any:
         call.write(msgspec.json.encode(head)[:-1] + b',"cells":[' + writer.cells(None))
         while found:
             for execution in found:
-                if execution.context == context:
-                    call.write(writer.cells(execution))
+                if execution.context == context and not execution.silent:
+                    call.write(writer.cells(await executions.fuller(session.id, execution)))
             await call.flush()
             found = await executions.all(session.id, PAGE, found[-1].id)
         await call.finish(b"]}")

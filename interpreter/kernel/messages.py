@@ -47,7 +47,9 @@ class KernelMessage(Struct):
     type: str
     parent_id: str
     content: dict[str, Any]
+    """Empty if nobody here looks into messages of this type, as long as there is `raw`."""
     metadata: dict[str, Any]
+    """The same: nobody looks into it."""
     buffers: list[bytes]
     raw: tuple[bytes, bytes, bytes, bytes] | None = None
     """Header, parent header, metadata and content as they came; None if one of them is not JSON as it
@@ -57,6 +59,23 @@ class KernelMessage(Struct):
 _headers = msgspec.json.Decoder(_Header)
 _objects = msgspec.json.Decoder(dict[str, Any])
 _raw_objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
+READ = frozenset(
+    [
+        "stream",
+        "display_data",
+        "execute_result",
+        "update_display_data",
+        "clear_output",
+        "error",
+        "status",
+        "execute_input",
+        "execute_reply",
+        "input_request",
+        "complete_reply",
+        "inspect_reply",
+    ]
+)
+"""The types of messages whose content somebody here looks into; of others the bytes are passed on."""
 
 
 def parse(channel: str, parts: list[bytes]) -> KernelMessage:
@@ -66,10 +85,20 @@ def parse(channel: str, parts: list[bytes]) -> KernelMessage:
         parent_id = _headers.decode(parent).msg_id
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:
         raise MalformedMessage(f"a header is wrong: {e}") from None
-    content_value, plain = _object(content)
-    metadata_value, also_plain = _object(metadata)
-    raw = (head_part, parent, metadata, content) if plain and also_plain else None
+    passes = is_object(metadata) and (head.msg_type in READ or is_object(content))
+    content_value, plain = ({}, True) if passes and head.msg_type not in READ else _object(content)
+    metadata_value = {} if passes and plain else _object(metadata)[0]
+    raw = (head_part, parent, metadata, content) if passes and plain else None
     return KernelMessage(channel, head.msg_type, parent_id, content_value, metadata_value, buffers, raw)
+
+
+def is_object(data: bytes) -> bool:
+    """Whether it is one JSON object to the letter; nothing is made of it, which would take longest."""
+    try:
+        _raw_objects.decode(data)
+        return data.isascii() or bool(data.decode())
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def parse_heads(parts: list[bytes]) -> tuple[str, str]:

@@ -1,12 +1,15 @@
 """The session's notebook: what a person saved of it, and what has been run in the session since.
 
 Neither is lost. Texts, edits and the order of cells are the person's; what a cell put out, whoever ran
-it, is the record's; cells that the person deleted stay away.
+it, is the record's, unless the record has a part of it and the person saved more; cells that the person
+deleted stay away.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+import msgspec
 
 from interpreter.models import Execution
 from interpreter.models.notebooks import code_cell
@@ -65,7 +68,17 @@ def _with_outputs(cell: Cell, ran: Cell | None) -> Cell:
         return cell
     metadata = {**_facts(cell, "metadata"), **ran["metadata"]}
     known = {key: ran[key] for key in ("outputs", "execution_count")}
+    if _facts(ran["metadata"], OURS).get("truncated") and _has_more(cell, ran):
+        del known["outputs"]
     return {**cell, **known, "metadata": metadata}
+
+
+def _has_more(cell: Cell, ran: Cell) -> bool:
+    """Whether a page saved more of a run's outputs than the record has: it was shown all of them."""
+    if cell.get("execution_count") != ran["execution_count"] or ran["execution_count"] is None:
+        return False
+    saved, recorded = (len(msgspec.json.encode(one.get("outputs", []))) for one in (cell, ran))
+    return saved > recorded
 
 
 def _deleted(notebook: Notebook) -> list[str]:

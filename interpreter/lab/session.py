@@ -30,8 +30,8 @@ from interpreter.lab.notebook import Cell, recorded_cell
 from interpreter.models import Execution, ExecutionList, Session
 
 T = TypeVar("T")
-PAGE = 20
-"""Executions that are asked for at once: each may have megabytes of outputs."""
+PAGE = 8
+"""Executions that are asked for at once: each may have many megabytes of outputs."""
 
 
 def parts(path: str) -> list[str]:
@@ -136,7 +136,7 @@ class LabSession:
             unbroken = unbroken and execution.status.final
             if unbroken:
                 settled = execution.id
-            if execution.context == "default":
+            if execution.context == "default" and not execution.silent:
                 cells.append(recorded_cell(execution))
         return cells, settled
 

@@ -123,6 +123,8 @@ class Execution(Struct, frozen=True, kw_only=True):
     execution_count: int | None = None
     cell_id: str | None = None
     """The cell of a notebook that a Jupyter client ran it from, if it said so."""
+    silent: bool = False
+    """Whether a Jupyter client ran it for itself: it is no cell of the notebook."""
     exit_code: int | None = None
     """Of a command that has ended."""
     outputs: list[Output] = []

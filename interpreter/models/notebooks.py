@@ -85,6 +85,8 @@ def code_cell(execution: Execution) -> dict[str, Any]:
         facts["cell_id"] = execution.cell_id
     if execution.reason is not None:
         facts["reason"] = execution.reason
+    if execution.truncated is not None:
+        facts["truncated"] = True
     metadata: dict[str, Any] = {"interpreter": facts}
     if times := _times(execution):
         metadata["execution"] = times

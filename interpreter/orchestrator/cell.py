@@ -29,6 +29,17 @@ from interpreter.orchestrator.time_limit import TimeLimit
 from interpreter.store import Ending
 from interpreter.workspace import Recording
 
+
+class Sent(msgspec.Struct, frozen=True):
+    """Of a cell whose sender sends many at once, and wants none of the rest run when one fails."""
+
+    by: str
+    at: datetime | None = None
+    """By the sender's own clock."""
+    stops: bool = True
+    """Whether its failing takes with it what was sent before that could be known."""
+
+
 LINE = 200
 LONG = 10_000
 """How far into a cell its first line is looked for."""
@@ -51,6 +62,9 @@ class Cell:
         """Whether it is of the notebook that its session was created with."""
         self.notebook_cell: str | None = None
         """The id of the cell of a notebook that it was run from, if a Jupyter client said so."""
+        self.sent: Sent | None = None
+        self.told_at: datetime | None = None
+        """When its sender could first know how it ends."""
         self.timeout = timeout
         self.output_limit = output_limit
         self.status = ExecutionStatus.queued
@@ -105,12 +119,15 @@ class Cell:
     def restore(cls, execution: Execution, facts: dict[str, Any], config: Config) -> Cell:
         """A cell that an earlier gateway left queued or running; its events are replayed into it."""
         known = {"code": execution.code, "context": execution.context}
+        sent = facts.pop("sent", None)
         request = msgspec.convert({**facts, **known}, ExecutionCreate)
         timeout = execution.timeout or request.timeout or config.cell_timeout
         limit = request.max_output_bytes or config.max_output_bytes
         cell = cls(execution.id, execution.session_id, request, timeout, limit)
         cell.status = execution.status
         cell.notebook_cell = execution.cell_id
+        cell.silent = execution.silent
+        cell.sent = None if sent is None else msgspec.convert(sent, Sent)
         cell.queued_at, cell.started_at = execution.queued_at, execution.started_at
         return cell
 
@@ -121,6 +138,16 @@ class Cell:
     @property
     def context(self) -> str:
         return self.request.context
+
+    def tells_how_it_ends(self) -> None:
+        """The kernel begins to say how it ended, and so its sender begins to know."""
+        self.told_at = self.told_at or datetime.now(UTC)
+
+    def was_sent_unaware_until(self) -> datetime | None:
+        """The moment, by its sender's clock, before which that could not know of its end."""
+        if self.sent is None or self.sent.at is None:
+            return None
+        return self.sent.at + ((self.told_at or datetime.now(UTC)) - self.queued_at)
 
     @property
     def awaits_input(self) -> bool:
@@ -228,6 +255,7 @@ class Cell:
             reason=self.reason,
             execution_count=self.execution_count,
             cell_id=self.notebook_cell,
+            silent=self.silent,
             input_request=None if self.ending else self.input_request,
             queued_at=self.queued_at,
             started_at=self.started_at,
@@ -249,11 +277,11 @@ class Cell:
         )
 
 
-def request_facts(request: ExecutionCreate) -> dict[str, Any]:
+def request_facts(request: ExecutionCreate, sent: Sent | None = None) -> dict[str, Any]:
     """What must be remembered of a request besides its code, to run it after a restart."""
     facts: dict[str, Any] = msgspec.to_builtins(request)
     del facts["code"]
-    return facts
+    return facts if sent is None else facts | {"sent": msgspec.to_builtins(sent)}
 
 
 def with_outputs(execution: Execution, fold: Fold) -> Execution:

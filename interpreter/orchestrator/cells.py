@@ -1,8 +1,9 @@
 """The cells of one context: a queue, one of them running, each with its own outputs.
 
-Cells run in the order they came, one at a time, so that a failing cell aborts no other. A
-cell ends when the kernel's reply and its idle status are both there; or it is interrupted when
-its time is up, and the kernel is killed if the cell does not yield.
+Cells run in the order they came, one at a time. A failing cell aborts no other, unless its sender
+wants that of those it sent along with it. A cell ends when the kernel's reply and its idle status
+are both there; or it is interrupted when its time is up, and the kernel is killed if the cell does
+not yield.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -21,7 +23,7 @@ from interpreter.errors import InputNotExpected, QueueFull
 from interpreter.kernel.connection import KernelConnection
 from interpreter.models import EventType, ExecutionCreate, ExecutionStatus, Limits, to_json
 from interpreter.orchestrator import policy
-from interpreter.orchestrator.cell import Cell, request_facts
+from interpreter.orchestrator.cell import Cell, Sent, request_facts
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.history import History
 from interpreter.orchestrator.tasks import Tasks
@@ -33,6 +35,9 @@ LATE_RESULT = 0.05
 """How long a kernel that is not ours is given to send a result after it said idle."""
 NO_REPLY = 2.0
 """How long a reply may come after the idle status; a kernel can be interrupted out of giving one."""
+ON_THE_WAY = 1.0
+"""How long after a cell failed others may come that were sent before that could be known."""
+ABORTED = "it never ran: one that its sender sent before it failed"
 CATCH_UPS = 3
 """How often a cell waits for what happens in its workspace to be taken in, before it is sent."""
 
@@ -73,6 +78,8 @@ class Cells:
         """Whether cells that wait are left for the next gateway."""
         self._frozen = False
         """Whether the sandbox is frozen, or about to be: no cell is started."""
+        self._failed: dict[str, tuple[datetime, float]] = {}
+        """Sender → the moment before which it could not know that a cell failed, and when that was."""
         self._sending: asyncio.Task[None] | None = None
         """Sends the running cell, if that had to wait."""
         self._tasks = Tasks("cells")
@@ -99,6 +106,7 @@ class Cells:
         expressions: Mapping[str, Any] | None = None,
         of_notebook: bool = False,
         notebook_cell: str | None = None,
+        sent: Sent | None = None,
     ) -> Cell:
         policy.check_code(self._config, request.code)
         timeout = policy.cell_timeout(self._config, self.limits, request.timeout)
@@ -109,16 +117,20 @@ class Cells:
         cell.silent, cell.expressions = silent, expressions or {}
         cell.of_notebook = of_notebook
         cell.notebook_cell = notebook_cell
-        facts = request_facts(request)
+        cell.sent = sent
+        facts = request_facts(request, sent)
         # Before it is sent: a gateway that comes after this one must not send it again.
         self.history.write_down(cell, facts)
         self.history.add(cell)
         self._queue.append(cell)
-        started = self._start_next()
+        unaware = self._was_sent_unaware(cell)
+        started = None if unaware else self._start_next()
         self.events.append(EventType.status, cell.id, {"status": "queued", "request": facts})
         if started is not None:
             self._record_start(started, new=True)
         self.history.save_written_down(cell)
+        if unaware:
+            self.cancel(cell, ABORTED)
         return cell
 
     def _is_full(self) -> bool:
@@ -132,6 +144,29 @@ class Cells:
             self._finish(cell, ExecutionStatus.cancelled, reason)
         else:
             self.stop_running(cell, ExecutionStatus.cancelled, reason)
+
+    def _abort_behind(self, failed: Cell) -> None:
+        """Takes out of the queue what the sender of a failed cell sent before it could know of that."""
+        sent, now = failed.sent, asyncio.get_running_loop().time()
+        if sent is None or not sent.stops:
+            return
+        self._failed = {by: one for by, one in self._failed.items() if now - one[1] < ON_THE_WAY}
+        until = failed.was_sent_unaware_until()
+        if until is not None:
+            self._failed[sent.by] = (until, now)
+        for cell in list(self._queue):
+            if cell.sent is None or cell.sent.by != sent.by:
+                continue
+            if until is None or cell.sent.at is None or cell.sent.at <= until:
+                self.cancel(cell, ABORTED)
+
+    def _was_sent_unaware(self, cell: Cell) -> bool:
+        """Whether it belongs behind one that has failed already, and was only longer on its way."""
+        sent = cell.sent
+        if sent is None or sent.at is None or sent.by not in self._failed:
+            return False
+        until, when = self._failed[sent.by]
+        return sent.at <= until and asyncio.get_running_loop().time() - when < ON_THE_WAY
 
     def cancel_notebook(self, reason: str) -> None:
         """Takes the cells of a notebook out of the queue."""
@@ -286,7 +321,8 @@ class Cells:
 
     def _record_start(self, cell: Cell, *, new: bool = False) -> None:
         self._on_activity()
-        self._note(cell, {"code": cell.request.code, "tick": cell.started_tick})
+        silent = {"silent": True} if cell.silent else {}
+        self._note(cell, {"code": cell.request.code, "tick": cell.started_tick, **silent})
         if not new:
             self.history.save(cell)
         self._limit_time(cell, cell.timeout)
@@ -480,6 +516,8 @@ class Cells:
         if was_current:
             self.current = None
         self.on_end(cell, self)
+        if was_current and status is not ExecutionStatus.ok and self._kernel is not None:
+            self._abort_behind(cell)
         if was_current:
             self._pump()
 

@@ -18,8 +18,9 @@ from interpreter.errors import (
 from interpreter.models import Execution, ExecutionCreate, ExecutionList
 from interpreter.models.commands import CommandCreate
 from interpreter.orchestrator import command
-from interpreter.orchestrator.cell import Cell
+from interpreter.orchestrator.cell import Cell, Sent, with_outputs
 from interpreter.orchestrator.command import Command
+from interpreter.orchestrator.history import refold
 from interpreter.orchestrator.kernel_listener import PREFIX
 from interpreter.store import EventRow, Input, Store
 
@@ -101,6 +102,7 @@ class Executions:
         silent: bool,
         expressions: Mapping[str, Any],
         notebook_cell: str | None,
+        sent: Sent,
         on_new: Callable[[str], None],
         key: str | None = None,
     ) -> Cell | str:
@@ -119,7 +121,12 @@ class Executions:
             return (await self._known(session_id, id, request.code)).id
         on_new(id)
         return session.submit_now(
-            id, request, silent=silent, expressions=expressions, notebook_cell=notebook_cell
+            id,
+            request,
+            silent=silent,
+            expressions=expressions,
+            notebook_cell=notebook_cell,
+            sent=sent,
         )
 
     def submit_now(self, session_id: str, request: ExecutionCreate, key: str | None) -> Cell | None:
@@ -200,6 +207,15 @@ class Executions:
             return await self.read(session_id, execution_id)
         await asyncio.shield(cell.done)
         return cell.model()
+
+    async def fuller(self, session_id: str, execution: Execution) -> Execution:
+        """An execution with as much of its output as any result can carry."""
+        if execution.truncated is None or not execution.status.final:
+            return execution
+        session = self._orchestrator.get(session_id)
+        await session.events.caught_up()
+        most = session.most_output_bytes
+        return with_outputs(execution, await refold(self._store, session_id, execution.id, most))
 
     def cell(self, session_id: str, execution_id: str) -> Cell | None:
         """An execution that is queued, running or just ended."""

@@ -72,14 +72,18 @@ class KernelListener:
             status = message.content.get("status")
             cell.reply = status if status in ("ok", "error") else "aborted"
             _count(cell, message)
+            cell.tells_how_it_ends()
             self._cells.maybe_finish(cell)
         elif message.type == "status" and cell is not None and believed:
             if message.content.get("execution_state") == "idle":
                 cell.idle = True
+                cell.tells_how_it_ends()
                 self._cells.maybe_finish(cell)
         else:
             if message.type == "execute_input" and cell is not None and believed:
                 _count(cell, message)
+            if message.type == "error" and cell is not None:
+                cell.tells_how_it_ends()
             for type, data in translate(message):
                 self._output(message.parent_id, cell, type, data)
 
@@ -122,11 +126,14 @@ class KernelListener:
     def on_oversized(self, parts: list[bytes], size: int, number: int) -> None:
         parent_id, (type, data) = translate_oversized(parts, size, self._max_message_bytes)
         self._output(parent_id, self._own(parent_id), type, data)
-        note = {"data": data["data"], "metadata": {}}
-        self._taps.message(
-            self._context, KernelMessage("iopub", "display_data", parent_id, note, {}, [])
-        )
+        self._tell_note(parent_id, data)
         self._cells.events.passed(number)
+
+    def _tell_note(self, parent_id: str, data: dict[str, Any]) -> None:
+        """Shows those who listen what is recorded in the place of a message."""
+        content = {"data": data["data"], "metadata": {}}
+        note = KernelMessage("iopub", "display_data", parent_id, content, {}, [])
+        self._taps.message(self._context, note)
 
     def on_malformed(self, channel: str, problem: str, number: int) -> None:
         problem, self._malformed = problem[:200], self._malformed + 1
@@ -142,6 +149,7 @@ class KernelListener:
         data = {"output_type": "display_data", "data": {"text/plain": note}, "metadata": {}}
         current = self._cells.current
         self._output(current.id if current else "", current, EventType.display, data)
+        self._tell_note(current.id if current else "", data)
         self._cells.events.passed(number)
 
     def on_passed(self, number: int) -> None:

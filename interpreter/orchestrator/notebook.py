@@ -169,7 +169,12 @@ class NotebookReplay:
             return
         most = self._session.limits.cell_seconds
         timeout = min(self._record.timeout or most, most)
-        request = ExecutionCreate(code=self._codes[number], timeout=timeout, by="notebook")
+        request = ExecutionCreate(
+            code=self._codes[number],
+            timeout=timeout,
+            max_output_bytes=self._session.most_output_bytes,
+            by="notebook",
+        )
         self._session.submit_now(self._id(number), request, of_notebook=True)
 
     def ended(self, cell: Cell, cells: Cells) -> None:

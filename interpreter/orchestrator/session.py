@@ -38,7 +38,7 @@ from interpreter.models import (
 )
 from interpreter.models.commands import CommandCreate
 from interpreter.orchestrator import expiry, states
-from interpreter.orchestrator.cell import Cell
+from interpreter.orchestrator.cell import Cell, Sent
 from interpreter.orchestrator.cells import Cells
 from interpreter.orchestrator.clock import tick
 from interpreter.orchestrator.command import Command
@@ -432,6 +432,11 @@ class LiveSession:
     # -- what callers ask for
 
     @property
+    def most_output_bytes(self) -> int:
+        """What the result of a cell carries at most, if that is asked for."""
+        return self._config.max_message_bytes
+
+    @property
     def awake(self) -> bool:
         """Whether cells can be sent without waiting for anything."""
         awake = self.created.is_set() and self.record.state in ("ready", "busy")
@@ -457,6 +462,7 @@ class LiveSession:
         expressions: Mapping[str, Any] | None = None,
         of_notebook: bool = False,
         notebook_cell: str | None = None,
+        sent: Sent | None = None,
     ) -> Cell:
         """Runs a cell in a session that is awake."""
         self._check_awake()
@@ -470,6 +476,7 @@ class LiveSession:
             expressions=expressions,
             notebook_cell=notebook_cell,
             of_notebook=of_notebook,
+            sent=sent,
         )
         self._count(cell)
         return cell

@@ -57,6 +57,34 @@ def test_a_notebook_is_run_written_and_compared(run: Any, tmp_path: Path) -> Non
     assert re.fullmatch(r"    -0\.\d+\n    \+0\.\d+", "\n".join(said[2:]))
 
 
+def test_a_large_picture_is_written_whole_and_compared(run: Any, tmp_path: Path) -> None:
+    picture = (
+        "import random\nfrom IPython.display import Image\n"
+        "Image(b'\\x89PNG' + random.Random(1).randbytes(3_000_000), format='png')"
+    )
+    file, out = written(tmp_path / "in.ipynb", picture), tmp_path / "out.ipynb"
+    assert run(str(file), "-o", str(out)).returncode == 0
+    shown = nbformat.read(out, as_version=4).cells[1].outputs[0]
+    assert len(shown.data["image/png"]) > 4_000_000
+    again = run(str(out), "--compare")
+    assert (again.returncode, again.stdout) == (0, "1 cells, all outputs as they were\n")
+
+
+def test_what_cannot_be_compared_is_no_difference(run: Any, tmp_path: Path) -> None:
+    file = written(tmp_path / "in.ipynb", "for i in range(40): print('x' * 1024 * 1024)", "1 + 1")
+    notebook = nbformat.read(file, as_version=4)
+    text = ("x" * 1024 * 1024 + "\n") * 40
+    notebook.cells[1].outputs = [nbformat.v4.new_output("stream", text=text)]
+    notebook.cells[2].outputs = [
+        nbformat.v4.new_output("execute_result", {"text/plain": "2"}, execution_count=2)
+    ]
+    nbformat.write(notebook, file)
+    done = run(str(file), "--compare")
+    assert done.returncode == 0, done.stdout
+    assert "cell 1 cannot be compared" in done.stdout
+    assert done.stdout.endswith("1 cells, all outputs as they were\n")
+
+
 def test_what_is_not_run_stays_as_it_is(run: Any, tmp_path: Path) -> None:
     file = written(tmp_path / "in.ipynb", "print('hello')\nobject()", "")
     given = nbformat.read(file, as_version=4)

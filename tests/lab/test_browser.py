@@ -190,6 +190,51 @@ def test_twenty_lines_with_a_reload_in_between_are_twenty(
         expect(outputs(printing)).to_have_text([LINES])
 
 
+def test_when_all_cells_are_run_and_one_fails_those_behind_it_are_not(
+    labs: Labs, session: str, agent: Agent, browser: Browser
+) -> None:
+    with opened(browser, labs.open(session)) as page:
+        run(page, "n = globals().get('n', 0) + 1\nassert n == 1, 'again'")
+        for number in range(2, 12):
+            run(page, f"print({number})")
+        expect(outputs(cells(page).nth(10))).to_have_text(["11\n"])
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        expect(outputs(cells(page).first)).to_contain_text("AssertionError")
+        expect(cells(page).nth(10).locator(".jp-InputPrompt").first).to_have_text("[ ]:")
+        until(lambda: len(agent.history()) == 22 and agent.history()[-1]["status"] == "cancelled")
+        assert {one["status"] for one in agent.history()[12:]} == {"cancelled"}
+        expect(outputs(run(page, "print('and on')"))).to_have_text(["and on\n"])
+
+
+def test_a_large_picture_is_whole_however_often_the_page_is_loaded(
+    labs: Labs, session: str, agent: Agent, browser: Browser
+) -> None:
+    picture = """
+import struct, zlib, random
+def part(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+width, height = 1000, 1000
+rows = b"".join(b"\\0" + random.randbytes(3 * width) for _ in range(height))
+png = b"\\x89PNG\\r\\n\\x1a\\n" + part(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+png += part(b"IDAT", zlib.compress(rows, 0)) + part(b"IEND", b"")
+from IPython.display import Image
+Image(png)
+"""
+    with opened(browser, labs.open(session)) as page:
+        run(page, picture)
+        agent.run(picture)
+        saved = f"{agent.path}/files/{session}.ipynb"
+        for _ in range(2):
+            expect(page.locator(".jp-OutputArea-output img")).to_have_count(2)
+            page.keyboard.press("Control+s")
+            until(lambda: len(agent.http.get(saved).content) > 8_000_000)
+            page.reload()
+            ready(page)
+        expect(page.locator(".jp-OutputArea-output img")).to_have_count(2)
+        assert agent.history()[1]["truncated"], "the record has a part of it"
+
+
 def test_what_runs_while_no_page_is_open_is_there_when_one_is(
     labs: Labs, session: str, agent: Agent, browser: Browser
 ) -> None:

@@ -76,6 +76,21 @@ def test_what_a_person_wrote_stays_and_gets_the_outputs_of_its_last_run() -> Non
     assert merged["cells"][2] == code("b"), "a cell that never ran is as it was"
 
 
+def test_of_a_run_that_the_record_has_a_part_of_what_was_saved_stays_if_it_is_more() -> None:
+    def cut(text: str, count: int) -> dict[str, Any]:
+        cell = ran("x-1", text, "a", count)
+        cell["metadata"]["interpreter"]["truncated"] = True
+        return cell
+
+    whole = ran("x-1", "all of it, and that is much")["outputs"]
+    saved = notebook(code("a", outputs=whole, execution_count=1))
+    assert shown(merge(saved, [cut("all [cut]", 1)])["cells"][0]) == "all of it, and that is much"
+    assert shown(merge(saved, [cut("another run's", 2)])["cells"][0]) == "another run's"
+    part = notebook(code("a", outputs=ran("x-1", "all")["outputs"], execution_count=1))
+    assert shown(merge(part, [cut("all [cut]", 1)])["cells"][0]) == "all [cut]", "it ran on since"
+    assert shown(merge(saved, [ran("x-1", "short", "a")])["cells"][0]) == "short"
+
+
 def test_a_cell_that_ran_before_anybody_saved_it_is_there_once() -> None:
     merged = merge(
         notebook(), [ran("x-1", "one", "a"), ran("x-2", "two", "b"), ran("x-3", "again", "a")]

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 
 class BrokenNetwork:
-    """Listens on loopback and forwards to a gateway, until it is told to drop everything."""
+    """Listens on loopback and forwards to a gateway, until it is told to drop everything, or to lose it
+    without a word."""
 
     def __init__(self, url: str) -> None:
         address = urlsplit(url)
@@ -17,6 +18,7 @@ class BrokenNetwork:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._open: set[socket.socket] = set()
+        self._lost: set[socket.socket] = set()
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -26,6 +28,12 @@ class BrokenNetwork:
             for one in self._open:
                 with contextlib.suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
+
+    def lose(self) -> None:
+        """Carries nothing more on the connections that there are, and ends none: as when a machine
+        goes to sleep."""
+        with self._lock:
+            self._lost |= self._open
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -47,10 +55,12 @@ class BrokenNetwork:
     def _carry(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                sink.sendall(data)
+                if source not in self._lost:
+                    sink.sendall(data)
         with self._lock:
             for one in (source, sink):
                 with contextlib.suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
             self._open.discard(source)
+            self._lost.discard(source)
         source.close()

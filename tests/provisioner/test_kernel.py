@@ -17,6 +17,7 @@ from jupyter_client.provisioning import KernelProvisionerFactory
 
 from tests.conftest import Gateway, only
 from tests.mounts import soon
+from tests.page.broken_network import BrokenNetwork
 from tests.provisioner.conftest import KERNEL, Kernel, at
 
 PATIENCE = 120
@@ -184,6 +185,31 @@ for i in range(20):
     while i in (7, 12) and not os.path.exists(f"go-{i}"):
         time.sleep(0.01)
 """
+
+
+def test_every_line_is_there_once_though_the_connection_breaks_while_they_are_carried(
+    gateway: Gateway, http: httpx.Client, kernel_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = BrokenNetwork(gateway.url)
+    monkeypatch.setenv("INTERPRETER_URL", network.url)
+    manager, client = start_new_kernel(kernel_name=kernel_name)
+    code = (
+        "import time\nfor i in range(1000):\n    print(i, 'x' * 1000, flush=True)\n    time.sleep(0.001)"
+    )
+    msg_id = client.execute(code)
+    seen = ""
+    for until in (100, 400, 700):
+        while f"\n{until} " not in seen:
+            message = client.get_iopub_msg(timeout=PATIENCE)
+            if message["msg_type"] == "stream":
+                seen += message["content"]["text"]
+        network.drop()
+    assert client._recv_reply(msg_id, timeout=PATIENCE)["content"]["status"] == "ok"
+    seen += text_of(client, msg_id)
+    assert seen == "".join(f"{i} {'x' * 1000}\n" for i in range(1000))
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    network.close()
 
 
 @only("embedded")

@@ -2,6 +2,8 @@
 
 What a kernel says goes out as it comes. A client that does not read fast enough is not waited for, and
 costs a bounded amount of memory: it falls behind, and gets the rest from the record when it reads again.
+What was sent may be lost on the way without a word, so it is asked whether that arrived: who comes back
+is told everything since the last time that it answered.
 """
 
 from __future__ import annotations
@@ -39,6 +41,10 @@ LIVE_BYTES = 8 * 1024 * 1024
 MOST_BYTES = 96 * 1024 * 1024
 """A client that has not read so much of what is nowhere recorded is hung up on."""
 TOLD = 100
+ASK_SECONDS = 0.02
+"""How soon after something was sent it is asked whether it arrived: what is sent in between may come
+twice to one whose connection breaks."""
+ARRIVED = b"arrived?"
 PING_SECONDS = 30.0
 """So that whoever is in between does not take a quiet connection for a dead one. No answer is waited
 for: a client that reads slowly answers late."""
@@ -52,8 +58,20 @@ class Client(WebSocketHandler):
         self.session_id = ""
         self.seen = 0
         """The number of the last event that it has been sent, or needs not be."""
+        self.confirmed: int | None = None
+        """The number of the last event that it is known to have got; None if that is too few."""
         self.behind = False
         self._v1 = False
+        self._ends: list[str] = []
+        """Cells whose reply was sent since it was asked whether things arrived."""
+        self._asked: tuple[int | None, list[str]] | None = None
+        """What has arrived if it answers the question that is on its way."""
+        self._asked_at = 0.0
+        self._next_question: asyncio.TimerHandle | None = None
+        self._sent_since = False
+        self._answer: asyncio.Future[None] | None = None
+        self._told_whole = True
+        """Whether it has been sent all that there is to tell of cells before those that it follows."""
         self._unsent = 0
         self._drained = asyncio.Event()
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
@@ -63,6 +81,7 @@ class Client(WebSocketHandler):
         self._following: asyncio.Task[None] | None = None
         self._looked_up = ("", False)
         """The last execution that was, and whether it is of this kernel: events come in a row."""
+        self._said_goodbye = False
         self._joined = False
         self._next_ping: asyncio.TimerHandle | None = None
 
@@ -89,9 +108,31 @@ class Client(WebSocketHandler):
     def open(self, *args: str, **path: str) -> None:
         self._v1 = self.selected_subprotocol == framing.V1
         self._joined = True
+        self._notice_goodbye()
         self.jupyter.sockets.add(self)
         self._ping()
         self.door.join(self)
+
+    def _notice_goodbye(self) -> None:
+        """Browsers say goodbye without a code, and then nothing tells it from a broken connection but
+        that there still is one to answer on."""
+        connection = self.ws_connection
+        assert connection is not None
+        close = connection.close
+
+        def closing(code: int | None = None, reason: str | None = None) -> None:
+            there = connection.stream is not None and not connection.stream.closed()
+            if connection.client_terminated and there:
+                self._said_goodbye = True
+            close(code, reason)
+
+        connection.close = closing  # type: ignore[method-assign]
+
+    def on_ws_connection_close(
+        self, close_code: int | None = None, close_reason: str | None = None
+    ) -> None:
+        self._said_goodbye = self._said_goodbye or close_code is not None
+        super().on_ws_connection_close(close_code, close_reason)
 
     def _ping(self) -> None:
         with contextlib.suppress(WebSocketClosedError):
@@ -103,10 +144,63 @@ class Client(WebSocketHandler):
         self._drained.set()
         if self._next_ping is not None:
             self._next_ping.cancel()
+        if self._next_question is not None:
+            self._next_question.cancel()
         if self._following is not None:
             self._following.cancel()
+        if self._said_goodbye and self._unsent == 0:
+            # And so it had read what it wanted to.
+            self._confirm(self._asked)
+            self._confirm(self._state())
         if self._joined:
             self.door.leave(self)
+
+    # -- what has arrived
+
+    def _state(self) -> tuple[int | None, list[str]]:
+        """What has arrived when all that was sent has."""
+        return (self.seen if self._told_whole else None), self._ends
+
+    def _confirm(self, arrived: tuple[int | None, list[str]] | None) -> None:
+        if arrived is not None:
+            seen, ends = arrived
+            self.confirmed = self.confirmed if seen is None else seen
+            self.door.told_of_end(self, ends)
+
+    def _ask_soon(self) -> None:
+        self._sent_since = True
+        if self._next_question is None and self._asked is None:
+            loop = asyncio.get_running_loop()
+            self._next_question = loop.call_later(ASK_SECONDS, self._ask)
+
+    def _ask(self) -> None:
+        self._next_question = None
+        with contextlib.suppress(WebSocketClosedError):
+            self.ping(ARRIVED)
+            self._asked, self._ends, self._sent_since = self._state(), [], False
+            self._asked_at = asyncio.get_running_loop().time()
+
+    def on_pong(self, data: bytes) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(None)
+        if data != ARRIVED or self._asked is None:
+            return
+        self._confirm(self._asked)
+        self._asked = None
+        if self._sent_since:
+            self._ask_soon()
+
+    def unheard(self) -> float:
+        """For how many seconds it has not answered."""
+        return 0 if self._asked is None else asyncio.get_running_loop().time() - self._asked_at
+
+    def answers(self) -> asyncio.Future[None]:
+        """Done when it is known to be there."""
+        if self._answer is None or self._answer.done():
+            self._answer = asyncio.get_running_loop().create_future()
+            with contextlib.suppress(WebSocketClosedError):
+                self.ping()
+        return self._answer
 
     def write_error(self, status_code: int, **details: Any) -> None:
         status, body = error_answer(status_code, details.get("exc_info", (None, None, None))[1])
@@ -133,7 +227,7 @@ class Client(WebSocketHandler):
     def hear(self, message: Outgoing, *, recorded: bool) -> None:
         """Is told something as it happens; what is `recorded` can wait until it has read the rest."""
         if recorded and not self.behind and self._unsent > LIVE_BYTES:
-            self.follow([], self.seen)
+            self.follow(self.seen)
         if recorded and self.behind:
             return
         if recorded:
@@ -146,6 +240,8 @@ class Client(WebSocketHandler):
         what = message.type
         if what == "status":
             what = str(message.content.get("execution_state"))
+        if what == "execute_reply":
+            self._ends.append(message.parent_id)
         if what in ("busy", "idle", "execute_reply", "execute_input"):
             self._told[(message.parent_id, what)] = None
             if len(self._told) > TOLD:
@@ -161,6 +257,7 @@ class Client(WebSocketHandler):
         except WebSocketClosedError:
             return
         self._unsent += len(frame)
+        self._ask_soon()
         sending.add_done_callback(lambda sent: self._sent(sent, len(frame)))
 
     def _sent(self, sending: asyncio.Future[None], size: int) -> None:
@@ -172,33 +269,46 @@ class Client(WebSocketHandler):
 
     # -- it has fallen behind, or comes back
 
-    def follow(self, whole: list[str], after: int) -> None:
-        """Gets from the record all of these cells up to an event, then everything after that."""
+    def join(self, now: int) -> None:
+        """Gets all of the cells that it may have missed up to an event, then everything after that."""
+        self._told_whole = False
+        self.follow(now)
+
+    def come_back(self, after: int, again: list[str]) -> None:
+        """Gets everything after what it is known to have got, and all of some cells once more."""
+        self.confirmed = after
+        self._again += again
+        self.follow(after)
+
+    def follow(self, after: int) -> None:
+        """Gets from the record everything after an event."""
         self.behind, self.seen = True, after
-        self._following = asyncio.create_task(self._follow_or_hang_up(whole, after))
+        self._following = asyncio.create_task(self._follow_or_hang_up(after))
 
     def tell_again(self, execution_id: str) -> None:
         """Gets all of a cell once more: what it was told of it had another parent."""
         self._again.append(execution_id)
         if not self.behind:
-            self.follow([], self.seen)
+            self.follow(self.seen)
 
-    async def _follow_or_hang_up(self, whole: list[str], after: int) -> None:
+    async def _follow_or_hang_up(self, after: int) -> None:
         """One that cannot be told what it missed is not left without a word: it may come back."""
         try:
-            await self._follow(whole, after)
+            await self._follow(after)
             if self.behind:
                 self.close(1001, "the kernel is gone")
         except Exception:
             log.exception("a Jupyter client could not be told what it missed")
             self.close(1011, "what was missed could not be read")
 
-    async def _follow(self, whole: list[str], after: int) -> None:
+    async def _follow(self, after: int) -> None:
         executions = self.jupyter.gateway.orchestrator.executions
         session = self.door.session
-        for id in whole:
-            if id not in self._again:
-                await self._replay_cell(id, after)
+        if not self._told_whole:
+            for id in await self.door.missed_by(self):
+                if id not in self._again:
+                    await self._replay_cell(id, after)
+            self._told_whole = True
         everything = executions.events(session.id, after)
         async with contextlib.aclosing(everything):  # type: ignore[type-var]
             await self._replay_again()
@@ -248,8 +358,6 @@ class Client(WebSocketHandler):
                         await self._drained.wait()
                     self._tell(message)
                     self.send(Outgoing(message, header or self.door.header_of(row.execution_id)))
-                    if message.type == "execute_reply":
-                        self.door.told_of_end(row.execution_id)
 
     async def _is_of_this_kernel(self, execution_id: str) -> bool:
         """Whether it is a cell of the default context: not a command, and none that never was."""

@@ -25,6 +25,8 @@ from interpreter.workspace.paths import checked, joined, split
 
 MOST_BYTES = 32 * 1024 * 1024
 """The largest file that is sent as JSON; larger ones are downloaded from /files."""
+LARGEST_BODY = MOST_BYTES * 4 // 3 + 64 * 1024
+"""As much, as base64: what was read can be stored again."""
 PIECE = 4 * 1024 * 1024
 EMPTY_NOTEBOOK: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 Kind = Literal["file", "directory", "notebook"]
@@ -305,7 +307,14 @@ OPERATIONS = [
     Operation("GET", CHECKPOINTS, "None are kept", list_checkpoints, answers={200: list}),
     Operation("POST", CHECKPOINTS, "As if one were", make_checkpoint, answers={201: dict}),
     Operation("GET", ALL, "Read a file or a directory", read_contents, answers={200: dict}),
-    Operation("PUT", ALL, "Store a file", save_contents, answers={200: dict, 201: dict}),
+    Operation(
+        "PUT",
+        ALL,
+        "Store a file",
+        save_contents,
+        answers={200: dict, 201: dict},
+        largest_body=LARGEST_BODY,
+    ),
     Operation("POST", ALL, "Make or copy a file", new_contents, answers={201: dict}),
     Operation("PATCH", ALL, "Move a file", move_contents, answers={200: dict}),
     Operation("DELETE", ALL, "Delete a file or a directory", delete_contents, answers={204: None}),

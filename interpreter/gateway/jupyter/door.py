@@ -14,6 +14,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,7 @@ from interpreter.gateway.jupyter.history import HistoryWanted, history
 from interpreter.kernel import messages
 from interpreter.kernel.messages import KernelMessage
 from interpreter.models import Execution, ExecutionCreate
+from interpreter.orchestrator.cell import Sent
 from interpreter.orchestrator.kernel_listener import PREFIX
 from interpreter.orchestrator.live_sandbox import DEFAULT
 from interpreter.orchestrator.session import LiveSession
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
 
 CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """As notebooks have them."""
+ANSWER_SECONDS = 2.0
+"""How long a client has to say that it is there, before another is told of the cells that it sent."""
+HELD_BYTES = 64 * 1024
+"""Of a reply to something else than a cell, if the one that asked is away."""
 REMEMBERED = 1000
 """Requests whose header is remembered, cells and others each, and clients that left."""
 
@@ -50,6 +56,7 @@ class ExecuteContent(Struct):
     store_history: bool = True
     user_expressions: dict[str, Any] = {}
     allow_stdin: bool = False
+    stop_on_error: bool = True
 
 
 class ExecuteMetadata(Struct):
@@ -81,10 +88,16 @@ class Asked:
     """What the client calls itself."""
     client: Client | None
     """None while the one that asked is not connected."""
+    also: Client | None = None
+    """One that came while the first did not answer, and may be the same under another name."""
+    keyed: bool = False
+    """Whether it was sent with a key: who sends a cell again can be told all of it again."""
     replied: bool = False
     """Whether the kernel has replied to it."""
     over: bool = False
-    """Whether a client has been told of its end, or is about to be."""
+    """Whether the reply has arrived at a client."""
+    held: Outgoing | None = None
+    """The reply to something else than a cell, until the one that asked is back."""
 
 
 class Door:
@@ -99,7 +112,7 @@ class Door:
         self._requests: OrderedDict[str, Asked] = OrderedDict()
         """All other requests that were passed on."""
         self._left: OrderedDict[str, int] = OrderedDict()
-        """Clients that left → the number of the last event they had seen."""
+        """Clients that left → the number of the last event that is known to have reached them."""
         session.taps.add(DEFAULT, self)
 
     def close(self) -> None:
@@ -117,44 +130,63 @@ class Door:
             # It is back before its old connection is known to be dead.
             self.leave(former)
             former.close(1001, "the client has another connection")
-        mine = [id for id, asked in self._cells.items() if asked.session_id == client.session_id]
-        for id in mine:
-            self._cells[id].client = client
+        mine = {i: asked for i, asked in self._cells.items() if asked.session_id == client.session_id}
+        for asked in mine.values():
+            asked.client, asked.also = client, None
         now = self.session.events.last_seq
         self.clients.append(client)
-        if (seen := self._left.pop(client.session_id, None)) is not None:
-            for id in mine:
-                self._cells[id].over = self._cells[id].over or not self._is_active(id)
-            client.follow([], seen)
-            return
-        missed = []
-        for id, asked in self._cells.items():
-            # Nobody has heard of its end: the one that asked may be back under another name.
-            if asked.client is None and not asked.over:
+        for asked in self._requests.values():
+            if asked.session_id == client.session_id:
                 asked.client = client
-                asked.over = not self._is_active(id)
-                missed.append(id)
+                if asked.held is not None:
+                    client.send(asked.held)
+                    asked.held = None
+        if (seen := self._left.pop(client.session_id, None)) is not None:
+            again = [id for id, asked in mine.items() if asked.keyed and not asked.over]
+            client.come_back(seen, again)
+        elif self._current() is not None or any(not asked.over for asked in self._cells.values()):
+            client.join(now)
+        else:
+            client.seen = client.confirmed = now
+
+    def _current(self) -> str | None:
+        """The cell that runs."""
         context = self.session.contexts.get(DEFAULT)
         current = None if context is None else context.cells.current
-        if current is not None and current.id not in missed:
-            missed.append(current.id)
-        if missed:
-            client.follow(missed, now)
-        else:
-            client.seen = now
+        return None if current is None else current.id
+
+    async def missed_by(self, client: Client) -> list[str]:
+        """The cells that a new client is told from their beginning: the one that runs, and those of
+        whose end nobody has heard, as the one that asked may be back under another name."""
+        others = {asked.client for asked in self._cells.values() if not asked.over} - {None, client}
+        gone = {other for other in others if other is not None and other.unheard() > ANSWER_SECONDS}
+        answers = {other.answers(): other for other in others - gone if other is not None}
+        if answers:
+            _, unanswered = await asyncio.wait(answers, timeout=ANSWER_SECONDS)
+            gone |= {answers[answer] for answer in unanswered}
+        missed = []
+        for id, asked in self._cells.items():
+            if asked.over or not (asked.client in (None, client) or asked.client in gone):
+                continue
+            if asked.client is None:
+                asked.client = client
+            elif asked.client is not client:
+                asked.also = client
+            missed.append(id)
+        current = self._current()
+        return missed if current is None or current in missed else [*missed, current]
 
     def leave(self, client: Client) -> None:
         if client not in self.clients:
             return
         self.clients.remove(client)
-        # One that read slowly has not seen all, and one that was live may not have either.
-        self._remember(self._left, client.session_id, client.seen)
+        if client.confirmed is not None:
+            self._remember(self._left, client.session_id, client.confirmed)
         for asked in (*self._cells.values(), *self._requests.values()):
             if asked.client is client:
-                asked.client = None
-
-    def _is_active(self, execution_id: str) -> bool:
-        return self.session.history.active(execution_id) is not None
+                asked.client, asked.also = asked.also, None
+            elif asked.also is client:
+                asked.also = None
 
     def _remember(self, where: OrderedDict[str, Any], key: str, value: Any) -> None:
         where[key] = value
@@ -200,6 +232,7 @@ class Door:
             content = msgspec.json.decode(request.content, type=ExecuteContent)
             told = msgspec.json.decode(request.metadata, type=ExecuteMetadata)
             key = told.idempotency_key
+            asked.keyed = key is not None
             cell = await self._orchestrator.executions.submit_for_jupyter(
                 self.session.id,
                 ExecutionCreate(
@@ -207,11 +240,18 @@ class Door:
                     timeout=self.session.limits.cell_seconds,
                     store_history=content.store_history and not content.silent,
                     allow_stdin=content.allow_stdin,
+                    # A page that comes back has nothing but the record.
+                    max_output_bytes=self.session.most_output_bytes,
                     by="jupyter",
                 ),
                 silent=content.silent,
                 expressions=content.user_expressions,
                 notebook_cell=told.notebook_cell,
+                sent=Sent(
+                    client.session_id,
+                    _date(request.header),
+                    content.stop_on_error and not content.silent,
+                ),
                 on_new=on_new,
                 key=None if key is None else f"jupyter {key}",
             )
@@ -229,12 +269,14 @@ class Door:
             cell.answers.append(partial(self._ended, asked))
 
     def _execute_again(self, id: str, asked: Asked) -> None:
-        """A cell that a client sent before: if that was to an earlier gateway, it is told all of it."""
-        client = asked.client
-        if id in self._cells or client is None or client not in self.clients:
+        """A cell that was sent before: to an earlier gateway, or under another name. It is told all of
+        it; one that came back under its own name is told without that."""
+        client, known = asked.client, self._cells.get(id)
+        if client is None or client not in self.clients:
+            return
+        if known is not None and known.session_id == client.session_id:
             return
         self._remember(self._cells, id, asked)
-        asked.over = not self._is_active(id)
         if (cell := self.session.history.active(id)) is not None:
             cell.answers.append(partial(self._ended, asked))
         client.tell_again(id)
@@ -254,7 +296,7 @@ class Door:
         content = msgspec.json.decode(request.content, type=InputContent)
         for id, asked in self._cells.items():
             cell = self.session.history.active(id)
-            if asked.client is client and cell is not None and cell.awaits_input:
+            if asked.session_id == client.session_id and cell is not None and cell.awaits_input:
                 self.session.answer_input(id, content.value)
 
     async def _interrupt(self) -> None:
@@ -307,10 +349,12 @@ class Door:
         to = list(self._meant(message, asked, is_cell))
         if is_cell and asked is not None and message.type == "execute_reply":
             asked.replied = True
-            asked.over = asked.client is not None and not asked.client.behind
-        if not to:
+        absent = not is_cell and asked is not None and asked.client is None
+        if not to and not absent:
             return
         outgoing = Outgoing(message, self._parent_of(message, asked, is_cell))
+        if asked is not None and absent and message.channel in ("shell", "control"):
+            asked.held = outgoing if outgoing.size <= HELD_BYTES else None
         recorded = is_cell and not message.type.startswith("comm_")
         for client in to:
             client.hear(outgoing, recorded=recorded)
@@ -320,9 +364,10 @@ class Door:
             return self.clients
         if asked is None or asked.client is None:
             return ()
-        if message.channel == "stdin" and asked.client.session_id != asked.session_id:
-            return ()  # another one took over what it showed, and is not the one that is asked
-        return (asked.client,)
+        if message.channel == "stdin":
+            # Another one may have taken over what it showed, and is not the one that is asked.
+            return (asked.client,) if asked.client.session_id == asked.session_id else ()
+        return (asked.client,) if asked.also is None else (asked.client, asked.also)
 
     def header_of(self, execution_id: str) -> bytes:
         """The parent header of what a cell showed."""
@@ -341,22 +386,34 @@ class Door:
             return None
         return self.header_of(message.parent_id)  # a Jupyter client sent it to an earlier gateway
 
-    def told_of_end(self, execution_id: str) -> None:
-        """The one that asked for a cell was told of its end, from the record."""
-        if asked := self._cells.get(execution_id):
-            asked.over = True
+    def told_of_end(self, client: Client, execution_ids: Iterable[str]) -> None:
+        """The replies to these cells have arrived at a client."""
+        for id in execution_ids:
+            if (asked := self._cells.get(id)) and client in (asked.client, asked.also):
+                asked.over = True
 
     def is_asked_by(self, client: Client, execution_id: str, *, input: bool = False) -> bool:
-        """Whether a client is to get the reply to a cell, or its questions."""
+        """Whether a client is still to get the reply to a cell, or its questions."""
         asked = self._cells.get(execution_id)
-        if asked is None or asked.client is not client:
+        if asked is None or client not in (asked.client, asked.also):
             return False
-        return not input or asked.session_id == client.session_id
+        return asked.session_id == client.session_id if input else not asked.over
 
     def on_state(self, state: KernelState) -> None:
         message = KernelMessage("iopub", "status", "", {"execution_state": state}, {}, [])
         for client in list(self.clients):
             client.send(Outgoing(message))
+
+
+def _date(header: dict[str, Any]) -> datetime | None:
+    """When a client says that it sent something; many leave that out."""
+    try:
+        date = msgspec.convert(header.get("date"), datetime)
+    except msgspec.ValidationError:
+        return None
+    if not 1970 < date.year < 3000:
+        return None  # nothing can be reckoned with it
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
 def _parent(header: dict[str, Any], execution_id: str, notebook_cell: str | None) -> bytes:

@@ -131,7 +131,8 @@ def _checked(part: bytes) -> bytes:
     """A kernel that is sent what is no JSON object may say nothing for ever."""
     if part in (b"", b"null"):
         return b"{}"
-    _object.decode(part)
+    if not messages.is_object(part):
+        raise BadFrame("a part is not a JSON object")
     return part
 
 

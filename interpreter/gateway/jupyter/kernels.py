@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 
 from interpreter import __version__
 from interpreter.config import Config
-from interpreter.errors import NotFound, UnknownEnvironment
+from interpreter.errors import InvalidRequest, NotFound, UnknownEnvironment
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.jupyter.door import Door
 from interpreter.gateway.operation import Operation
@@ -58,6 +59,7 @@ class KernelCreate(Struct):
     """One that is there already and is to be joined."""
     id: str | None = None
     env: dict[str, str] = {}
+    """Of its kernel; names with `KERNEL_` are for gateways of another kind."""
 
 
 class Jupyter:
@@ -128,10 +130,16 @@ class Jupyter:
             if session is None:
                 raise NotFound(f"Kernel does not exist: {joined[:100]}")
             return await self._orchestrator.start_session(session.id)
-        request = SessionCreate(
-            name=name, environment=self.environment(wanted.name), labels={"made_by": "jupyter"}
-        )
-        return await self._orchestrator.create(request)
+        request = {
+            "name": name,
+            "environment": self.environment(wanted.name),
+            "labels": {"made_by": "jupyter"},
+            "env": {k: v for k, v in wanted.env.items() if not k.startswith("KERNEL_")},
+        }
+        try:
+            return await self._orchestrator.create(msgspec.convert(request, SessionCreate))
+        except msgspec.ValidationError as e:
+            raise InvalidRequest(f"The kernel cannot have this: {e}.") from None
 
     async def delete(self, session: LiveSession) -> None:
         """What the settings say that deleting a kernel does."""

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from interpreter.kernel.messages import KernelMessage
-from interpreter.models import Execution
+from interpreter.models import Execution, ExecutionStatus
 from interpreter.store import EventRow
 
 FULL_REPLY: dict[str, Any] = {"payload": [], "user_expressions": {}}
@@ -28,6 +28,8 @@ def messages_of(row: EventRow, count: int | None) -> Iterator[KernelMessage]:
     if row.type == "status":
         if data.get("status") == "running" and "code" in data:
             yield _iopub("status", parent, {"execution_state": "busy"})
+            if data.get("silent"):
+                return
             yield _iopub("execute_input", parent, {"code": data["code"], "execution_count": count or 0})
         return
     match row.type:
@@ -56,8 +58,10 @@ def endings(execution: Execution) -> Iterator[KernelMessage]:
     """The reply of a cell, and that the kernel is done with it."""
     content: dict[str, Any] = {"execution_count": execution.execution_count or 0, **FULL_REPLY}
     error = execution.error
-    if execution.status.value == "ok":
+    if execution.status is ExecutionStatus.ok:
         content["status"] = "ok"
+    elif execution.status is ExecutionStatus.cancelled and execution.started_at is None:
+        content["status"] = "aborted"
     else:
         content["status"] = "error"
         content["ename"] = error.ename if error else execution.status.value.capitalize()

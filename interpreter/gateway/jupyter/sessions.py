@@ -25,6 +25,8 @@ class Document(Struct, frozen=True):
     path: Text
     name: Text = ""
     type: Text = "notebook"
+    id: str | None = None
+    """That it has had since before it got another kernel."""
 
 
 class SessionWanted(Struct):
@@ -43,10 +45,19 @@ def _document(jupyter: Jupyter, session: LiveSession) -> Document:
     return Document(path=f"{session.id}/{session.record.name or session.id}.ipynb")
 
 
+def _id(jupyter: Jupyter, session: LiveSession) -> str:
+    """The kernel's own, unless a document had another, or keeps this one with another kernel."""
+    document, own = jupyter.documents.get(session.id), kernel_id(session.id)
+    if document is not None and document.id is not None:
+        return str(document.id)
+    taken = any(document.id == own for document in jupyter.documents.values())
+    return kernel_id(f"{session.id} without its document") if taken else own
+
+
 def _model(jupyter: Jupyter, session: LiveSession) -> dict[str, Any]:
     document = _document(jupyter, session)
     model = {
-        "id": kernel_id(session.id),
+        "id": _id(jupyter, session),
         "path": document.path,
         "name": document.name or document.path.rpartition("/")[2],
         "type": document.type,
@@ -57,7 +68,9 @@ def _model(jupyter: Jupyter, session: LiveSession) -> dict[str, Any]:
     return model
 
 
-def _remember(jupyter: Jupyter, session: LiveSession, wanted: SessionWanted) -> None:
+def _remember(
+    jupyter: Jupyter, session: LiveSession, wanted: SessionWanted, id: str | None = None
+) -> None:
     before = _document(jupyter, session)
     there = {s.id for s in jupyter.sessions()}
     jupyter.documents = {id: d for id, d in jupyter.documents.items() if id in there}
@@ -65,13 +78,17 @@ def _remember(jupyter: Jupyter, session: LiveSession, wanted: SessionWanted) -> 
         path=before.path if wanted.path is None else wanted.path,
         name=before.name if wanted.name is None else wanted.name,
         type=before.type if wanted.type is None else wanted.type,
+        id=before.id if id is None else id,
     )
 
 
 def _session(call: ApiHandler) -> LiveSession:
-    id = call.path["session_id"]
+    id, jupyter = call.path["session_id"], call.gateway.jupyter
+    for session in jupyter.sessions():
+        if _id(jupyter, session) == id:
+            return session
     try:
-        return call.gateway.jupyter.session(id)
+        return jupyter.session(id)
     except NotFound:
         raise NotFound(
             f"Session not found: {id[:100]}", "GET /api/sessions lists those there are."
@@ -89,7 +106,7 @@ async def create_jupyter_session(call: ApiHandler) -> Any:
     if session is None:
         session = await jupyter.create(wanted.kernel or KernelCreate())
     _remember(jupyter, session, wanted)
-    call.set_header("Location", f"/api/sessions/{kernel_id(session.id)}")
+    call.set_header("Location", f"/api/sessions/{_id(jupyter, session)}")
     return _model(jupyter, session)
 
 
@@ -108,7 +125,7 @@ async def read_jupyter_session(call: ApiHandler) -> Any:
 
 async def change_jupyter_session(call: ApiHandler) -> Any:
     jupyter, wanted, session = call.gateway.jupyter, call.body(SessionWanted), _session(call)
-    kernel = wanted.kernel
+    kernel, id = wanted.kernel, None
     if kernel is not None and (kernel.id or kernel.kernel_id or kernel.name):
         before = _document(jupyter, session)
         wanted = SessionWanted(
@@ -118,9 +135,10 @@ async def change_jupyter_session(call: ApiHandler) -> Any:
         )
         same = not (kernel.id or kernel.kernel_id) and kernel.name == session.record.environment
         if not same:
-            jupyter.documents.pop(session.id, None)
+            id, former = _id(jupyter, session), session
             session = await jupyter.create(kernel)
-    _remember(jupyter, session, wanted)
+            jupyter.documents.pop(former.id, None)
+    _remember(jupyter, session, wanted, id)
     return _model(jupyter, session)
 
 

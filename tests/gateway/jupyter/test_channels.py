@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -129,6 +130,14 @@ for i in range(20):
 LINES = "".join(f"line {i}\n" for i in range(20))
 
 
+WAITS = """
+import os, time
+print('begun', flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.01)
+"""
+
+
 @pytest.mark.parametrize("same", [True, False], ids=["same-session", "reload"])
 @pytest.mark.parametrize("ended", [True, False], ids=["ended-meanwhile", "runs"])
 async def test_twenty_lines_with_a_reload_in_between_are_twenty_lines(
@@ -159,6 +168,7 @@ async def test_who_is_back_before_its_old_connection_is_known_to_be_dead_misses_
     asleep = await Wire.open(gateway, kernel["id"])
     msg_id = asleep.execute(SLOW)
     await asleep.until(lambda m: m["type"] == "stream" and "line 7" in asleep.text(msg_id))
+    await asleep.confirmed()
     after = await Wire.open(gateway, kernel["id"], session_id=asleep.session_id)
     await asleep.closed()
     await api.put(f"/v1/sessions/{kernel['session']}/files/go", content=b"")
@@ -307,6 +317,68 @@ async def test_a_failing_cell_of_one_client_does_not_abort_the_next_of_another(
     assert (await other.reply(fine))["content"]["status"] == "ok"
     one.close()
     other.close()
+
+
+@pytest.mark.parametrize("ends", ["fails", "is interrupted"])
+async def test_a_failing_cell_aborts_what_its_own_client_sent_along_with_it(
+    gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any], ends: str
+) -> None:
+    """As JupyterLab's Run All relies on; others' cells run."""
+    one, other = await Wire.open(gateway, kernel["id"]), await Wire.open(gateway, kernel["id"])
+    code = WAITS + ("while True: time.sleep(0.01)" if ends == "is interrupted" else "1 / 0")
+    await one.reply(one.execute("ran = []"))
+    failing = one.execute(code)
+    behind = [one.execute(f"ran.append({i})") for i in range(60)]
+    await one.until(lambda m: m["type"] == "stream" and m["parent"] == failing)
+    theirs = other.execute("ran.append('other')")
+    await other.reply(other.ask("kernel_info_request", {}, channel="control"))
+    await api.put(f"/v1/sessions/{kernel['session']}/files/go", content=b"")
+    if ends == "is interrupted":
+        one.ask("interrupt_request", {}, channel="control")
+    assert (await one.reply(failing))["content"]["status"] == "error"
+    # What is sent by one that knows of it is run, also while the rest is still to be aborted.
+    after = one.execute("ran.append('after')")
+    for msg_id in behind:
+        assert (await one.reply(msg_id))["content"]["status"] == "aborted"
+        assert not one.of(msg_id, "execute_input")
+    assert (await other.reply(theirs))["content"]["status"] == "ok"
+    assert (await one.reply(after))["content"]["status"] == "ok"
+    last = one.execute("print(ran)")
+    await one.reply(last)
+    assert one.text(last) == "['other', 'after']\n"
+    await api.delete(f"/v1/sessions/{kernel['session']}/files/go")
+    one.close()
+    other.close()
+
+
+async def test_cells_that_are_still_on_their_way_when_one_fails_are_aborted_too(
+    gateway: Gateway, kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, kernel["id"])
+    await wire.reply(wire.execute("ran = []"))
+    sent = datetime.now(UTC).isoformat()
+    failing = wire.ask("execute_request", {"code": "1 / 0"}, date=sent)
+    assert (await wire.reply(failing))["content"]["status"] == "error"
+    late = wire.ask("execute_request", {"code": "ran.append('late')"}, date=sent)
+    assert (await wire.reply(late))["content"]["status"] == "aborted"
+    for more in ({"date": ""}, {}):
+        msg_id = wire.ask("execute_request", {"code": "ran.append('aware')"}, **more)
+        assert (await wire.reply(msg_id))["content"]["status"] == "ok"
+    last = wire.execute("print(ran)")
+    await wire.reply(last)
+    assert wire.text(last) == "['aware', 'aware']\n"
+    wire.close()
+
+
+async def test_who_does_not_want_its_cells_aborted_has_them_run(
+    gateway: Gateway, kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, kernel["id"])
+    failing = wire.execute("import time; time.sleep(0.2); 1 / 0", stop_on_error=False)
+    behind = wire.execute("'fine'")
+    assert (await wire.reply(failing))["content"]["status"] == "error"
+    assert (await wire.reply(behind))["content"]["status"] == "ok"
+    wire.close()
 
 
 @only("embedded")

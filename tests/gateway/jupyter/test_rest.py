@@ -54,6 +54,32 @@ def test_a_kernel_is_a_session_and_a_session_is_a_kernel(
 
 
 @ONCE
+def test_a_kernel_has_the_variables_that_its_client_gave(http: httpx.Client) -> None:
+    given = {"GIVEN": "here", "KERNEL_USERNAME": "somebody"}
+    kernel = http.post("/api/kernels", json={"env": given}).json()
+    path = f"/v1/sessions/{kernel['session']}"
+    code = "import os; [os.environ.get(name) for name in ('GIVEN', 'KERNEL_USERNAME')]"
+    assert http.post(f"{path}/executions", json={"code": code}).json()["text"] == "['here', None]"
+    http.delete(path)
+    for wrong in ({"LONG": "x" * 20_000}, {"a=b": "x"}):
+        assert http.post("/api/kernels", json={"env": wrong}).status_code == 400, wrong
+
+
+@ONCE
+def test_a_document_that_gets_another_kernel_keeps_its_id(http: httpx.Client) -> None:
+    first = http.post("/api/sessions", json={"path": "kept.ipynb"}).json()
+    second = http.post("/api/kernels").json()
+    changed = http.patch(f"/api/sessions/{first['id']}", json={"kernel": {"id": second["id"]}}).json()
+    assert (changed["id"], changed["path"]) == (first["id"], "kept.ipynb")
+    assert changed["kernel"]["id"] == second["id"]
+    assert http.get(f"/api/sessions/{first['id']}").json()["kernel"]["id"] == second["id"]
+    listed = http.get("/api/sessions").json()
+    assert len({one["id"] for one in listed}) == len(listed)
+    for session in (first["kernel"]["session"], second["session"]):
+        http.delete(f"/v1/sessions/{session}")
+
+
+@ONCE
 def test_what_is_not_there_is_told_as_jupyter_does(http: httpx.Client) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/restart"), ("POST", "/interrupt")):
         answer = http.request(method, f"/api/kernels/{uuid.uuid4()}{path}")

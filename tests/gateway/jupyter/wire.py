@@ -7,6 +7,7 @@ import json
 import struct
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -27,15 +28,23 @@ class Wire:
         self.session_id = session_id
         self.v1 = v1
         self.seen: list[dict[str, Any]] = []
+        self._questions = asyncio.Event()
+        socket.on_ping = lambda data: self._questions.set()  # type: ignore[method-assign]
 
     @classmethod
     async def open(
-        cls, gateway: Gateway, kernel: str, *, v1: bool = True, session_id: str | None = None
+        cls,
+        gateway: Gateway,
+        kernel: str,
+        *,
+        v1: bool = True,
+        session_id: str | None = None,
+        by: str | None = None,
     ) -> Wire:
+        """`by` is the address of something between it and the gateway."""
         session_id = session_id or uuid.uuid4().hex
-        url = (
-            gateway.url.replace("http", "ws") + f"/api/kernels/{kernel}/channels?session_id={session_id}"
-        )
+        base = (by or gateway.url).replace("http", "ws")
+        url = f"{base}/api/kernels/{kernel}/channels?session_id={session_id}"
         request = HTTPRequest(url, headers={"Authorization": f"token {gateway.token}"})
         subprotocols = [V1] if v1 else None
         socket = await websocket_connect(request, subprotocols=subprotocols, max_message_size=2**30)
@@ -50,6 +59,7 @@ class Wire:
         buffers: Any = (),
         metadata: dict[str, Any] | None = None,
         msg_id: str | None = None,
+        date: str | None = None,
     ) -> str:
         metadata = metadata or {}
         header = {
@@ -57,7 +67,7 @@ class Wire:
             "msg_type": type,
             "session": self.session_id,
             "username": "somebody",
-            "date": "2026-01-01T00:00:00Z",
+            "date": datetime.now(UTC).isoformat() if date is None else date,
             "version": "5.3",
         }
         if self.v1:
@@ -113,6 +123,13 @@ class Wire:
         return _message(
             m["channel"], m["header"], m["parent_header"], m["metadata"], m["content"], buffers
         )
+
+    async def confirmed(self) -> None:
+        """Returns when it has been asked whether what it was sent arrived, and has said so."""
+        self._questions.clear()
+        while not self._questions.is_set():  # which takes reading on
+            asked = self.ask("kernel_info_request", {}, channel="control")
+            await self.until(lambda m, id=asked: m["parent"] == id and m["channel"] == "control")
 
     async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         for message in self.seen:
