@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 SCRIPT = """
@@ -54,11 +53,7 @@ class Racing:
     def __enter__(self) -> Racing:
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
-        self._began = time.monotonic()
         return self
-
-    def going(self, seconds: float) -> bool:
-        return time.monotonic() - self._began < seconds and self._process.poll() is None
 
     def __exit__(self, *_: object) -> None:
         assert self._process.poll() is None, "the hostile process has ended"

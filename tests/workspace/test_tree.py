@@ -548,7 +548,7 @@ def test_whoever_swaps_directories_for_links_gains_nothing(
     before = sorted(str(path) for path in outside.rglob("*"))
     tried = 0
     with Racing(root, outside) as racing:
-        while racing.going(1.5):
+        while tried < 100:
             tried += 1
             with contextlib.suppress(InterpreterError):
                 assert read(files, "d/secret") in (b"harmless", b"")
@@ -577,6 +577,5 @@ def test_whoever_swaps_directories_for_links_gains_nothing(
                     contents = [tar.extractfile(m) for m in tar if m.isreg()]
                     assert SECRET not in [file.read() for file in contents if file]
     assert racing.swaps > 1000, "there was a race"
-    assert tried > 50
     assert sorted(str(path) for path in outside.rglob("*")) == before
     assert {p.read_bytes() for p in outside.rglob("*") if p.is_file()} == {SECRET}
