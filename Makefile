@@ -8,16 +8,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 export INTERPRETER_KERNELS_DIR ?= $(CURDIR)/$(VENV)/kernels
 
-.PHONY: serve test check bench chaos clean
+.PHONY: serve test test-with-engine test-without-engine check bench chaos clean
 
 serve: $(VENV)/.installed $(VENV)/.page-built
 	@exec $(BIN)/interpreter serve
 
 # Real kernels, engines and browsers on a machine that has other things to do: a test that fails is named,
 # and run once more by itself. Only what fails again is taken for broken. What needs a Docker engine runs
-# beside what does not (tests/conftest.py).
+# beside what does not.
 test: check
-	$(BIN)/python -m pytest -n 2 --dist loadgroup || $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none -x
+	@$(MAKE) --no-print-directory --jobs 2 test-with-engine test-without-engine
+
+test-%-engine: SHELL := /bin/bash
+test-%-engine: .SHELLFLAGS := -o pipefail -c
+test-%-engine:
+	@tests="$(BIN)/python -m pytest --engine $* -o cache_dir=.pytest_cache/$*"; \
+	{ $$tests || $$tests --last-failed --last-failed-no-failures=none -x; } 2>&1 | sed -u 's/^/$* engine: /'
 
 check: $(VENV)/.test-installed
 	$(BIN)/ruff check

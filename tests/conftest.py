@@ -157,16 +157,27 @@ WITH_ENGINE = {"benchmarks", "chaos", "engines", "kernel_images"}
 """Folders whose tests find an engine by themselves."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the second link only what goes through it: the rest is the same by either, and takes long.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--engine",
+        choices=("with", "without"),
+        help="only tests that need a Docker engine, or only the others: both can run at the same time",
+    )
 
-    What needs the engine is one group and the rest another, so that both can run at the same time: there
-    is one engine, and its data can be used by one process only."""
-    for item in items:
-        called = getattr(item, "callspec", None)
-        elsewhere = called is not None and called.params.get("place", "embedded") != "embedded"
-        needs = elsewhere or "engine" in item.fixturenames or item.path.parent.name in WITH_ENGINE
-        item.add_marker(pytest.mark.xdist_group("engine" if needs else "here"))
+
+def needs_engine(item: pytest.Item) -> bool:
+    called = getattr(item, "callspec", None)
+    place = "embedded" if called is None else called.params.get("place", "embedded")
+    fixtures = getattr(item, "fixturenames", ())
+    return place != "embedded" or "engine" in fixtures or item.path.parent.name in WITH_ENGINE
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the second link only what goes through it: the rest is the same by either, and takes long."""
+    if (engine := config.option.engine) is not None:
+        wanted = {item for item in items if needs_engine(item) == (engine == "with")}
+        config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
+        items[:] = [item for item in items if item in wanted]
 
     def goes_through(item: pytest.Item) -> bool:
         called = getattr(item, "callspec", None)
