@@ -42,16 +42,6 @@ for step in range(1, 4000):
     print(f"\\rfit {step:4d} of 4000   error {3.1 / step + 0.42:.3f}", end="")
     sleep(0.2)
 """
-EMBEDDING = """<!doctype html><title>A report</title>
-<body style="font: 16px/1.5 system-ui; max-width: 760px; margin: 40px auto; padding: 0 20px; color: #333">
-<h1>What the agent found</h1><p>The north has caught up with the south since the spring:</p>
-<iframe src="FRAME" style="width: 100%; border: 1px solid #ddd; border-radius: 8px" height="100"></iframe>
-<script>
-  addEventListener("message", ({source, data}) => {
-    const frame = document.querySelector("iframe");
-    if (source === frame.contentWindow && data?.type === "interpreter:height") frame.height = data.height;
-  });
-</script>"""
 LONG = """
 # Train for 500 epochs
 from time import sleep
@@ -138,23 +128,6 @@ def views(browser: Browser, gateway: Gateway, live: Session, size: str, scheme: 
     context.close()
 
 
-def embedded(browser: Browser, live: Session) -> None:
-    """A report of somebody else with one execution in it, as high as that is."""
-    plot = next(execution for execution in live.executions() if "plot(" in execution.code)
-    address = live.embed(seconds=600).url.replace("#", f"?execution={plot.id}#theme=light&")
-    context = browser.new_context(viewport={"width": 860, "height": 560})
-    page = context.new_page()
-    page.route(
-        "http://localhost/report",
-        lambda route: route.fulfill(body=EMBEDDING.replace("FRAME", address), content_type="text/html"),
-    )
-    page.goto("http://localhost/report")
-    expect(page.frame_locator("iframe").locator("img.image")).to_be_visible()
-    page.wait_for_function("Number(document.querySelector('iframe').height) > 150")
-    take(page, "embed-desk-light")
-    context.close()
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="interpreter-screenshots-") as root:
         gateway = Gateway(Path(root) / "data", spares="1").start()
@@ -168,7 +141,6 @@ def main() -> None:
                 for size in SIZES:
                     for scheme in ("light", "dark"):
                         views(browser, gateway, live, size, scheme)
-                embedded(browser, live)
                 browser.close()
         finally:
             gateway.stop()

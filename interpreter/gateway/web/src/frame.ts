@@ -9,7 +9,8 @@ interface Content {
   dark: boolean;
 }
 
-// Calls between browsers go around the policy's `connect-src`, and not every browser heeds `webrtc`.
+// Calls between browsers go around the policy's `connect-src`, and Chromium does not heed its `webrtc`.
+// A document within this one has them still: docs/security.md says so.
 for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "RTCDataChannel", "WebTransport"]) {
   delete (globalThis as Record<string, unknown>)[name];
 }
