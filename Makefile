@@ -8,7 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 export INTERPRETER_KERNELS_DIR ?= $(CURDIR)/$(VENV)/kernels
 
-.PHONY: serve test test-with-engine test-without-engine check bench chaos clean
+HALVES := test-with-engine test-without-engine
+
+.PHONY: serve test $(HALVES) check bench chaos clean
 
 serve: $(VENV)/.installed $(VENV)/.page-built
 	@exec $(BIN)/interpreter serve
@@ -17,11 +19,11 @@ serve: $(VENV)/.installed $(VENV)/.page-built
 # and run once more by itself. Only what fails again is taken for broken. What needs a Docker engine runs
 # beside what does not.
 test: check
-	@$(MAKE) --no-print-directory --jobs 2 test-with-engine test-without-engine
+	@$(MAKE) --no-print-directory --jobs 2 $(HALVES)
 
-test-%-engine: SHELL := /bin/bash
-test-%-engine: .SHELLFLAGS := -o pipefail -c
-test-%-engine:
+$(HALVES): SHELL := /bin/bash
+$(HALVES): .SHELLFLAGS := -o pipefail -c
+$(HALVES): test-%-engine:
 	@tests="$(BIN)/python -m pytest --engine $* -o cache_dir=.pytest_cache/$*"; \
 	{ $$tests || $$tests --last-failed --last-failed-no-failures=none -x; } 2>&1 | sed -u 's/^/$* engine: /'
 
