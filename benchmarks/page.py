@@ -17,7 +17,8 @@ SHOWN = """
 new MutationObserver((_, watch) => {
   if (!document.querySelector(".session-row")) return;
   watch.disconnect();
-  requestAnimationFrame(() => setTimeout(() => { window.shownAfter = performance.now(); }));
+  window.shown = new Promise((tell) =>
+    requestAnimationFrame(() => setTimeout(() => tell(performance.now()))));
 }).observe(document, {childList: true, subtree: true});
 """
 
@@ -42,7 +43,7 @@ def _first_view(browser: Browser, url: str, token: str) -> float:
     page = context.new_page()
     page.add_init_script(SHOWN)
     page.goto(url)
-    page.wait_for_function("window.shownAfter")
-    milliseconds = float(page.evaluate("window.shownAfter"))
+    page.locator(".session-row").first.wait_for()
+    milliseconds = float(page.evaluate("window.shown"))
     context.close()
     return milliseconds / 1000

@@ -153,6 +153,12 @@ def place(request: pytest.FixtureRequest) -> dict[str, str]:
     return PLACES[request.param]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Ctrl-C reaches what the tests start, also where they are started in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 WITH_ENGINE = {"benchmarks", "chaos", "engines", "kernel_images"}
 """Folders whose tests find an engine by themselves."""
 
