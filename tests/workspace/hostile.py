@@ -45,8 +45,8 @@ os.setuid(owner)  # it may do nothing outside itself
 libc = ctypes.CDLL(None)
 dice = random.Random(1)
 AT, EXCHANGE = -100, 2
-targets = [outside, outside + "/secret", "../outside", "../../outside", "..", "/", "/proc/self/root",
-           "a", "b/c", "../a", "."]
+targets = [outside, "../outside", "../../outside", outside + "/secret"] * 3
+targets += ["..", "/", "/proc/self/root", "a", "b/c", "../a", "."]
 def place():
     return "/".join(dice.choice("abc") for _ in range(dice.randint(1, 3)))
 def fill(path):
@@ -89,11 +89,7 @@ while True:
             count += 1
         except Exception:  # whatever somebody else has made of it meanwhile
             pass
-    for name in os.listdir("."):  # before it is too deep for anybody
-        try:
-            remove(name)
-        except OSError:
-            pass
+    os.system("rm -rf ./*")  # before it is too deep for anybody
     print(count, flush=True)
 """
 """Swaps, renames and makes anything of a few names, in each other and anew."""
