@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gzip
 import io
 import os
 import signal
@@ -18,7 +19,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from tornado.httputil import HTTPHeaders
 
@@ -37,7 +38,7 @@ from interpreter.models.files import Directory, FileType
 from interpreter.workspace import OpenFile, Tree, archive, beneath, removal, tree, walk
 from interpreter.workspace.allowance import Allowance
 from interpreter.workspace.paths import checked
-from tests.workspace.hostile import Racing
+from tests.workspace.hostile import CHURN, Racing
 
 OWNER = 12345
 SECRET = b"the secret that is outside"
@@ -579,3 +580,72 @@ def test_whoever_swaps_directories_for_links_gains_nothing(
     assert racing.swaps > 1000, "there was a race"
     assert sorted(str(path) for path in outside.rglob("*")) == before
     assert {p.read_bytes() for p in outside.rglob("*") if p.is_file()} == {SECRET}
+
+
+NAMES = st.sampled_from("abc")
+NEAR = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+STEPS = st.tuples(
+    st.sampled_from(
+        ["read", "list", "write", "new", "directory", "delete", "move", "copy", "tar.gz", "zip"]
+    ),
+    st.one_of(NEAR, NEAR, NEAR, PATHS),
+    st.one_of(NEAR, NEAR, NEAR, PATHS),
+)
+
+
+def do(files: Tree, what: str, path: str, other: str) -> None:
+    """Does one thing of what the API can do; nothing of the outside may come of it."""
+    match what:
+        case "read":
+            assert read_any(files, path) != SECRET
+        case "list":
+            assert "secret" not in names(files.list(checked(path)))
+        case "write" | "new":
+            write(files, path, b"harmless", new=what == "new")
+        case "directory":
+            files.make_directory(checked(path))
+        case "delete":
+            files.delete(checked(path), recursive=True)
+        case "move":
+            files.move(checked(path), checked(other), overwrite=True)
+        case "copy":
+            files.copy(checked(path), checked(other), overwrite=True)
+        case "tar.gz":
+            assert SECRET not in gzip.decompress(unpacked(files, checked(path), what))
+        case "zip":
+            with zipfile.ZipFile(io.BytesIO(unpacked(files, checked(path), what))) as packed:
+                assert SECRET not in [packed.read(name) for name in packed.namelist()]
+
+
+def test_whatever_is_asked_for_while_everything_is_swapped_nothing_leads_out(
+    files: Tree, root: Path, outside: Path
+) -> None:
+    (outside / "a").mkdir()
+    for name in ("a/a", "a/b", "a/c", "b", "c"):  # what the names inside would lead to
+        (outside / name).write_bytes(SECRET)
+    before = state_of(outside)
+
+    @given(steps=st.lists(STEPS, min_size=10, max_size=20))
+    @settings(max_examples=30, deadline=None, database=None, phases=[Phase.generate])
+    def drive(steps: list[tuple[str, str, str]]) -> None:
+        for step in steps * 5:  # each at other moments
+            with contextlib.suppress(InterpreterError):
+                do(files, *step)
+
+    with Racing(root, outside, CHURN, OWNER) as racing:
+        drive()
+    assert racing.swaps > 1000, "there was a race"
+    assert state_of(outside) == before
+    assert sorted(p.name for p in root.parent.iterdir()) == ["outside", "workspace"]
+    found = subprocess.run(["grep", "-rlF", "--devices=skip", SECRET, root], capture_output=True)
+    assert found.stdout == b"", "something of the outside is inside"
+
+
+def state_of(place: Path) -> list[tuple[str, int, int, int, bytes | None]]:
+    """All that is there, and whether it was written, replaced, or given to somebody."""
+    found = []
+    for path in [place, *sorted(place.rglob("*"))]:
+        now = path.lstat()
+        contents = path.read_bytes() if path.is_file() else None
+        found.append((str(path), now.st_ino, now.st_ctime_ns, now.st_nlink, contents))
+    return found
