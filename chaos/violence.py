@@ -98,11 +98,23 @@ async def _until_it_is_told(run: Run, session: Session) -> None:
     raise Violation(f"{session.id} lost its sandbox, and is {answer['state']}")
 
 
+async def _until_it_has_a_sandbox(run: Run, session: Session) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        _, answer = await run.api.ask("GET", f"/v1/sessions/{session.id}")
+        if answer["state"] != "creating":
+            return
+        await asyncio.sleep(0.05)
+    raise Violation(f"{session.id} is still being created")
+
+
 async def kill_engine(run: Run, rng: random.Random) -> None:
     """The engine is killed and started again; it keeps its containers meanwhile."""
     if run.engine is None:
         await run.kill_gateway(rng)
         return
+    for session in run.sessions:
+        await _until_it_has_a_sandbox(run, session)  # one that the engine was about to make would fail
     with contextlib.ExitStack() as stack:
         for session in run.sessions:
             # One that is paused cannot be resumed without it.
