@@ -23,6 +23,7 @@ from interpreter.runtimes.question import EngineRefused, answer, ask
 START_SECONDS = 60
 GLANCE_SECONDS = 1.0
 SILENT_SECONDS = 5.0
+FREEZE_TRIES = 5
 
 T = TypeVar("T")
 
@@ -154,11 +155,16 @@ class Containers:
         """Freezes a container or lets it go on; one that is so already is fine. Raises SandboxFailed
         when the engine refuses, OSError when it does not answer."""
         do = self._api.pause if frozen else self._api.unpause
-        try:
-            await self._engine.call(do, id)
-        except APIError as e:
-            if ("is already paused" if frozen else "is not paused") not in explain(e):
-                raise SandboxFailed(f"The engine refused: {explain(e)}") from e
+        for tries_left in reversed(range(FREEZE_TRIES)):
+            try:
+                await self._engine.call(do, id)
+                return
+            except APIError as e:
+                if ("is already paused" if frozen else "is not paused") in explain(e):
+                    return
+                # Said of processes that were just being made, or by a machine that is busy.
+                if "unable to freeze" not in explain(e) or not tries_left:
+                    raise SandboxFailed(f"The engine refused: {explain(e)}") from e
 
     async def remove(self, id: str) -> None:
         """Ends a container and removes it; one that is not there is fine. Raises OSError."""
