@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 import tests.engine
+from interpreter.config import DEFAULT_ENVIRONMENTS
 
 PLACES = {
     "embedded": {"runtime": "embedded"},
@@ -39,6 +40,10 @@ BY_ATTACHING = {
 }
 """What goes through the second link and might go wrong there, files and tests. Named on the command
 line, all of it is run on either link: 'python -m pytest tests'."""
+NOTHING_LOADED = f"[environments.python]\npackages = {DEFAULT_ENVIRONMENTS['python'].packages}\n"
+"""An interpreter.toml: the packages of the default environment, none of them loaded before it is used."""
+ABOVE = {"cli", "client", "gateway"}
+"""Folders of layers that do not see where sandboxes run. On Docker, too, when named on the command line."""
 KERNELS = os.environ.get("INTERPRETER_KERNELS_DIR") or str(Path(sys.prefix) / "kernels")
 
 
@@ -187,9 +192,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def goes_through(item: pytest.Item) -> bool:
         called = getattr(item, "callspec", None)
-        by_attaching = called is not None and called.params.get("place") == "docker-attach"
-        names = {item.path.name, getattr(item, "originalname", item.name)}
-        return not by_attaching or bool(names & BY_ATTACHING)
+        place = "embedded" if called is None else called.params.get("place", "embedded")
+        if place == "docker-attach":
+            return bool({item.path.name, getattr(item, "originalname", item.name)} & BY_ATTACHING)
+        return place == "embedded" or item.path.parent.name not in ABOVE
 
     left_out = [item for item in items if not goes_through(item)]
     if left_out and not config.option.file_or_dir:
@@ -213,8 +219,14 @@ def gateway(data_root: Path, place: dict[str, str]) -> Iterator[Gateway]:
 
 @pytest.fixture
 def own_gateway(data_root: Path, place: dict[str, str]) -> Iterator[Gateway]:
-    """A gateway of the test's own, not yet started."""
-    gateway = Gateway(Path(tempfile.mkdtemp(dir=data_root)), **place)
+    """A gateway of the test's own, not yet started. Where sandboxes run here, nothing is loaded before it is
+    used: that takes longer than what most of these tests are about."""
+    data = Path(tempfile.mkdtemp(dir=data_root))
+    flags: tuple[str, ...] = ()
+    if place["runtime"] == "embedded":
+        (file := data_root / f"{data.name}.toml").write_text(NOTHING_LOADED)
+        flags = ("--config", str(file))
+    gateway = Gateway(data, *flags, **place)
     yield gateway
     if gateway.process is not None:
         if gateway.process.poll() is not None:
