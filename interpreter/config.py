@@ -139,7 +139,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     memory_overcommit: Annotated[float, Meta(gt=0)] = 4.0
     """How many times the machine's memory the limits of all sessions together may be."""
     cpu_overcommit: Annotated[float, Meta(gt=0)] = 32.0
-    queue_seconds: Annotated[float, Meta(ge=0)] = 30.0
+    queue_seconds: Annotated[float, Meta(ge=0)] = 60.0
     """How long a request for a session waits for room."""
     max_queued_sessions: Annotated[int, Meta(ge=0)] = 100
     max_code_bytes: Annotated[int, Meta(ge=1)] = 4 * 1024 * 1024
