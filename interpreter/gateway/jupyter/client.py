@@ -19,7 +19,7 @@ import structlog
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from interpreter.errors import ExecutionNotFound, ForbiddenHost, InterpreterError
+from interpreter.errors import ExecutionNotFound, ForbiddenHost, InterpreterError, SessionNotFound
 from interpreter.gateway.auth import is_own_origin
 from interpreter.gateway.handler import JSON
 from interpreter.gateway.jupyter import framing
@@ -297,6 +297,8 @@ class Client(WebSocketHandler):
             await self._follow(after)
             if self.behind:
                 self.close(1001, "the kernel is gone")
+        except SessionNotFound:
+            self.close(1001, "the session is gone")
         except Exception:
             log.exception("a Jupyter client could not be told what it missed")
             self.close(1011, "what was missed could not be read")
