@@ -23,7 +23,8 @@ from interpreter.runtimes.question import EngineRefused, answer, ask
 START_SECONDS = 60
 GLANCE_SECONDS = 1.0
 SILENT_SECONDS = 5.0
-FREEZE_TRIES = 5
+FREEZE_TRIES = 20
+"""Each takes a third of a second when it fails; seen were three."""
 
 T = TypeVar("T")
 
@@ -162,7 +163,7 @@ class Containers:
             except APIError as e:
                 if ("is already paused" if frozen else "is not paused") in explain(e):
                     return
-                # Said of processes that were just being made, or by a machine that is busy.
+                # Said while processes are being made or wait for a disk, as when modules are loaded.
                 if "unable to freeze" not in explain(e) or not tries_left:
                     raise SandboxFailed(f"The engine refused: {explain(e)}") from e
 
