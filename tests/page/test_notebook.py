@@ -155,7 +155,7 @@ def test_a_long_history_opens_at_its_end_and_is_read_back_on_demand(
     page.wait_for_function("document.querySelectorAll('.cell').length >= 40")
     # The rest comes by itself when one scrolls to the top.
     page.wait_for_function(
-        "() => document.querySelectorAll('.cell').length === 50 || scrollTo(0, 1)", polling=200
+        "() => document.querySelectorAll('.cell').length === 50 || void scrollTo(0, 1)", polling=200
     )
     codes = [code.strip() for code in page.locator(".cell .source").all_inner_texts()]
     assert codes == [f"'number {i}'" for i in range(50)]
