@@ -180,7 +180,10 @@ def test_only_files_are_opened(tmp_path: Path) -> None:
     assert json.loads(describe.answer(str(tmp_path / "none")))["problem"] == "missing"
 
 
-def test_a_missing_package_is_named(tmp_path: Path) -> None:
+def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("pyarrow", "openpyxl"):  # also where the tests' own environment has them
+        monkeypatch.setitem(sys.modules, package, None)
+        monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
     (tmp_path / "x.parquet").write_bytes(b"PAR1" + b"\0" * 100)
     (tmp_path / "x.xlsx").write_bytes(b"PK\3\4" + b"\0" * 100)
     for name, package in (("x.parquet", "pyarrow"), ("x.xlsx", "openpyxl")):
