@@ -35,7 +35,7 @@ LATE_RESULT = 0.05
 """How long a kernel that is not ours is given to send a result after it said idle."""
 NO_REPLY = 2.0
 """How long a reply may come after the idle status; a kernel can be interrupted out of giving one."""
-ON_THE_WAY = 1.0
+ON_THE_WAY = 10.0
 """How long after a cell failed others may come that were sent before that could be known."""
 ABORTED = "it never ran: one that its sender sent before it failed"
 CATCH_UPS = 3

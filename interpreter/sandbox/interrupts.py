@@ -22,7 +22,7 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 
 EARLY_SECONDS = 2.0
-"""How long an interrupt waits for the cell it was meant for."""
+"""How long an interrupt that names no cell waits for one; one that does waits for that cell."""
 
 target_file = ""
 """Where the id of the cell that is to be interrupted is left; beside the connection file."""
@@ -42,7 +42,7 @@ def _came_early() -> bool:
     if early is None:
         return False
     at, meant = early
-    return meant in (None, _cell) and time.monotonic() - at < EARLY_SECONDS
+    return meant == _cell or (meant is None and time.monotonic() - at < EARLY_SECONDS)
 
 
 def _take_target() -> str | None:
