@@ -26,7 +26,7 @@ from interpreter.models import (
 from interpreter.orchestrator import states
 from interpreter.orchestrator.clock import tick
 from interpreter.orchestrator.time_limit import TimeLimit
-from interpreter.store import Ending
+from interpreter.store import Ending, File
 from interpreter.workspace import Recording
 
 
@@ -103,6 +103,8 @@ class Cell:
         """What it waits to be told."""
         self.saved: asyncio.Future[None] | None = None
         """The last save of it to the store."""
+        self.written: File | None = None
+        """Where it, or what was measured of it, was written down last."""
         self.timers: list[asyncio.TimerHandle] = []
         self.time_limit: TimeLimit | None = None
         self.done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -194,6 +196,7 @@ class Cell:
     def measurements(self) -> Ending:
         """What nobody could find out again."""
         return Ending(
+            session_id=self.session_id,
             execution_id=self.id,
             started_at=self.started_at,
             duration_ms=self.duration_ms,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -102,11 +103,11 @@ class History:
 
     def write_down(self, cell: Cell, request: dict[str, Any]) -> None:
         """Writes down a cell that is about to be sent, with what its request said besides the code."""
-        self._store.write_down(to_json(cell.model()), to_json(request))
+        cell.written = self._store.write_down(to_json(cell.model()), to_json(request))
 
     def write_down_ending(self, cell: Cell) -> None:
         """Writes down what was measured of a cell that is about to be answered."""
-        self._store.write_down_ending(cell.measurements())
+        cell.written = self._store.write_down_ending(cell.measurements())
 
     def save_written_down(
         self, cell: Cell, execution: Execution | None = None, encoded: bytes | None = None
@@ -114,7 +115,8 @@ class History:
         """Stores an execution that was written down, or whose ending was."""
         self.save(cell, execution, encoded)
         assert cell.saved is not None
-        cell.saved.add_done_callback(self._store.settle)
+        assert cell.written is not None
+        cell.saved.add_done_callback(partial(self._store.settle, cell.written))
 
     async def settled(self) -> None:
         """Returns when the store has every execution as it is now, or cannot take it."""
