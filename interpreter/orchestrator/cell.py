@@ -105,6 +105,10 @@ class Cell:
         """The last save of it to the store."""
         self.written: File | None = None
         """Where it, or what was measured of it, was written down last."""
+        self.interrupted = False
+        """Whether its kernel was told to, to end it."""
+        self.grace: asyncio.TimerHandle | None = None
+        """When it is ended with its kernel, if it does not yield."""
         self.timers: list[asyncio.TimerHandle] = []
         self.time_limit: TimeLimit | None = None
         self.done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -213,6 +217,8 @@ class Cell:
         for timer in self.timers:
             timer.cancel()
         self.timers.clear()
+        if self.grace is not None:
+            self.grace.cancel()
         if self.time_limit is not None:
             self.time_limit.cancel()
 
