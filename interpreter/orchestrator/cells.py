@@ -542,9 +542,13 @@ class Cells:
                 count = {"execution_count": cell.execution_count}
                 self._note(cell, {"reply": cell.reply, "idle": cell.idle, **count})
 
-    async def settled(self) -> None:
-        """Returns when the end of every cell that has ended is stored."""
+    async def ended(self) -> None:
+        """Returns when it is known of every cell that has ended how it did."""
         await self._ending.done()
+
+    async def settled(self) -> None:
+        """Returns when that is stored, too."""
+        await self.ended()
         await self.events.settled()
 
     async def close(self) -> None:

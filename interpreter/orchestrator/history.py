@@ -81,6 +81,12 @@ class History:
         self._displays = OrderedDict((id, shown[-MAX_SHOWN_IN:]) for id, shown in displays.items())
         self._shown = sum(map(len, self._displays.values()))
 
+    def let_go(self) -> None:
+        """What is stored can be read there, and no kernel is left that could say more."""
+        for cell in [cell for cell in self._recent.values() if cell.saved and cell.saved.done()]:
+            del self._recent[cell.id]
+        self.set_displays({})
+
     def add(self, cell: Cell) -> None:
         self._active[cell.id] = cell
 

@@ -111,7 +111,7 @@ class LiveSession:
         """Held while its limits are changed, which a start of it waits for."""
         self._changing = asyncio.Lock()
         self._remembering = asyncio.Lock()
-        self._remembers = last_seq is None
+        self._caught_up = self._remembers = last_seq is None
         self._taking_up = False
         """Whether what an earlier gateway left is being connected to."""
         self._freezing = False
@@ -306,20 +306,38 @@ class LiveSession:
         self.live = live
         live.on_end = self._on_sandbox_end
 
+    async def catch_up(self) -> None:
+        """Stores what an earlier gateway only wrote down or did not come to save again, once."""
+        async with self._remembering:
+            if not self._caught_up:
+                await save_journaled(self._store, self.id, self.events)
+                self.history.amend(set(await self._store.outdated(self.id)))
+                self._caught_up = True
+
     async def remember(self) -> None:
-        """Reads from the store what it is to know of its history, once."""
+        """Reads from the store what it is to know of its history, unless it does."""
         if self._remembers:
             return
+        await self.catch_up()
         async with self._remembering:
             if self._remembers:
                 return
-            await save_journaled(self._store, self.id, self.events)
             self.executions = await self._store.count_executions(self.id)
             ids = await self._store.last_executions(self.id, KNOWN_IDS)
             self.known_ids = OrderedDict.fromkeys([*ids, *self.known_ids])
             self.history.set_displays(await self._store.displays(self.id, MAX_SHOWN))
-            self.history.amend(set(await self._store.outdated(self.id)))
             self._remembers = True
+
+    def _let_go(self, stored: asyncio.Future[None]) -> None:
+        """It has no sandbox, and all that came of it is stored: what else of it is in memory can be read
+        from there."""
+        if stored.cancelled() or stored.exception() is not None:
+            return
+        if self.state in (SessionState.stopped, SessionState.failed):
+            self._remembers = False
+            self.known_ids.clear()
+            self.history.let_go()
+            self.events.let_go()
 
     async def give_up(self, reason: str) -> None:
         """An earlier gateway's sandbox is gone: ends what ran in it."""
@@ -694,13 +712,20 @@ class LiveSession:
         contexts, self.contexts = self.contexts, {}
         for context in contexts.values():
             context.lose(reason)
-            self._tasks.spawn(context.leave())
+        self._tasks.spawn(self._wind_up(list(contexts.values())))
         if self.replay is not None:
             self.replay.stop(reason)
         self.update(reason=reason, handle=None, contexts={})
         self._change(state, reason)
         self.created.set()
         self.on_sandbox(self)
+
+    async def _wind_up(self, contexts: list[Context]) -> None:
+        """What ran in its sandbox comes to its end."""
+        for context in contexts:
+            await context.leave()
+        await self.commands.ended()
+        self.events.along().add_done_callback(self._let_go)
 
     async def leave(self) -> None:
         """The gateway stops; the sandbox goes on, and the next gateway takes it up."""

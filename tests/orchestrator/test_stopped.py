@@ -1,0 +1,94 @@
+"""What is kept in memory of a session that is stopped: little, and nobody notices."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+from interpreter.link.connection import Link
+from interpreter.models import Execution, ExecutionCreate, SessionCreate, SessionState
+from interpreter.orchestrator.cell import Cell
+from interpreter.orchestrator.session import LiveSession
+from interpreter.store import EventRow
+from tests.conftest import only
+from tests.orchestrator.conftest import Gateways
+
+pytestmark = only("embedded")
+SHOWS = ExecutionCreate(
+    code="print('x' * 100_000); shown = display('before', display_id='shown'); print(__name__)"
+)
+UPDATES = ExecutionCreate(code="update_display('after', display_id='shown')")
+
+
+async def let_go(session: LiveSession) -> None:
+    async with asyncio.timeout(60):
+        while session._remembers:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def ended(gateways: Gateways, session: LiveSession, request: ExecutionCreate, key: str) -> Cell:
+    cell = await gateways.orchestrator.executions.submit(session.id, request, key)
+    assert isinstance(cell, Cell), "it is run"
+    await cell.done
+    return cell
+
+
+async def test_a_stopped_session_is_read_from_the_store_and_remembers_when_it_is_started(
+    gateways: Gateways,
+) -> None:
+    executions = gateways.orchestrator.executions
+    session = await gateways.orchestrator.create(SessionCreate())
+    seen: list[EventRow] = []
+
+    async def follow() -> None:
+        async for rows in session.events.follow(0):
+            seen.extend(rows)
+
+    following = asyncio.create_task(follow())
+    cell = await ended(gateways, session, SHOWS, "first")
+    await gateways.orchestrator.stop_session(session.id)
+    await let_go(session)
+    assert not session.events._recent
+    assert not session.history._recent
+    assert not session.history._displays
+    assert not session.known_ids
+    before = cell.model()
+    del cell
+    gc.collect()
+    assert not [link for link in gc.get_objects() if isinstance(link, Link)], "nor of its sandbox"
+
+    assert await executions.read(session.id, before.id) == before
+    again = await executions.submit(session.id, SHOWS, "first")
+    assert isinstance(again, Execution)
+    assert again == before, "one that is sent again is not run again, though the session is stopped"
+
+    await gateways.orchestrator.start_session(session.id)
+    assert executions.submit_now(session.id, SHOWS, "first") is None, "nor when it is started"
+    assert (await executions.submit(session.id, SHOWS, "first")).id == before.id
+    await ended(gateways, session, UPDATES, "second")
+    after = await executions.read(session.id, before.id)
+    assert "'after'" in str(after.outputs), "and what the first had shown can be updated"
+    assert session.executions == 2
+
+    await gateways.orchestrator.stop_session(session.id)
+    async with asyncio.timeout(60):
+        while not seen or seen[-1].seq < session.events.committed:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    following.cancel()
+    stored = await gateways.store.events(session.id, 0, max_bytes=10_000_000)
+    assert [row.seq for row in seen] == list(range(1, len(seen) + 1))
+    assert seen == stored, "who followed it all the time has seen everything, once"
+
+
+async def test_one_that_is_started_at_once_forgets_nothing(gateways: Gateways) -> None:
+    session = await gateways.orchestrator.create(SessionCreate())
+    await ended(gateways, session, SHOWS, "first")
+    stopping = asyncio.create_task(gateways.orchestrator.stop_session(session.id))
+    while session.state is not SessionState.stopped:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    starting = asyncio.create_task(gateways.orchestrator.start_session(session.id))
+    await stopping
+    await starting
+    known = await gateways.orchestrator.executions.submit(session.id, SHOWS, "first")
+    assert known.status.final
+    assert session.executions == 1
