@@ -50,6 +50,9 @@ class Waiter:
         """Its place in the queue, from 1."""
         return self._queue.index(self) + 1 if self in self._queue else None
 
+    def is_admitted(self) -> bool:
+        return self.admitted.done() and not self.admitted.cancelled()
+
     def give_up(self) -> None:
         """Nobody wants it any more: whoever awaits it is cancelled."""
         self.admitted.cancel()
@@ -119,10 +122,12 @@ class Admission:
             async with asyncio.timeout(self._config.queue_seconds):
                 return await waiter.admitted
         except asyncio.CancelledError:
-            if waiter.admitted.done() and not waiter.admitted.cancelled():
-                waiter.admitted.result().release()  # admitted just as the caller gave up
+            if waiter.is_admitted():  # just as the caller gave up
+                waiter.admitted.result().release()
             raise
         except TimeoutError:
+            if waiter.is_admitted():  # just as the time was over
+                return waiter.admitted.result()
             waited = f"no room within {self._config.queue_seconds:g} s"
             raise self._refusal(f"{self._why_not(limits)}, and there was {waited}") from None
         finally:

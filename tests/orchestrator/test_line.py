@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from interpreter.config import Config
 from interpreter.errors import TooManySessions
-from interpreter.models import SessionCreate, SessionState
+from interpreter.models import Limits, SessionCreate, SessionState
+from interpreter.orchestrator.admission import Admission, Waiter
 from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.pool import WarmPool
 from interpreter.runtimes.base import Sandbox
@@ -52,6 +54,19 @@ async def test_who_waits_for_others_to_be_started_has_a_place_in_line_and_a_dead
     await third.created.wait()
     status = gateways.orchestrator.status()
     assert (status.creating, status.queued, status.sessions) == (0, 0, {"ready": 3})
+
+
+async def test_who_is_admitted_in_the_moment_in_which_their_time_is_over_gets_in() -> None:
+    admission, limits = Admission(Config(queue_seconds=0), most=1), Limits()
+    first = admission.take(limits)
+
+    def leave_in_that_moment(waiter: Waiter) -> None:
+        asyncio.get_running_loop().call_soon(first.release)
+
+    second = await admission.admit(limits, leave_in_that_moment)
+    assert admission.memory_mb == limits.memory_mb
+    second.release()
+    assert (admission.memory_mb, admission.queued) == (0, 0), "and nothing is taken for ever"
 
 
 async def test_those_who_still_wait_for_room_count_for_how_many_are_made_ready() -> None:
