@@ -130,17 +130,17 @@ class Orchestrator:
         self._reservations[session.id] = self._admission.take(session.limits)
 
     async def drain(self) -> None:
-        """Takes nothing new, and waits for the cells that run, but not for ever."""
+        """Takes nothing new, and waits for what runs and is waited for, but not for ever."""
         self.draining = True
         for session in self._sessions.values():
             session.hold_queues()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._config.drain_seconds):
                 while running := [
-                    context.cells.current.done
+                    cell.done
                     for session in self._sessions.values()
-                    for context in session.contexts.values()
-                    if context.cells.current is not None and session.state is not SessionState.paused
+                    if session.state is not SessionState.paused
+                    for cell in session.awaited()
                 ]:
                     await asyncio.wait(running)
 

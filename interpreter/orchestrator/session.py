@@ -578,6 +578,11 @@ class LiveSession:
                 f"POST /v1/sessions/{self.id}/start starts it again, without what was in memory.",
             )
 
+    def awaited(self) -> list[Cell]:
+        """What runs and may have somebody who waits for its end."""
+        cells = [cells.current for cells in self._all_cells() if cells.current is not None]
+        return [*cells, *(c for c in self.commands.running if not c.asked.background)]
+
     def hold_queues(self) -> None:
         """The gateway is about to stop: what waits to be run waits for the next one."""
         for cells in self._all_cells():
