@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
+import pytest
 from msgspec.structs import replace
 
 from interpreter.models import EventType, ExecutionCreate, ExecutionStatus, SessionCreate
@@ -112,3 +113,18 @@ async def test_a_cell_that_is_frozen_before_it_could_yield_has_its_time_for_that
     (gateways.config.data_path / "workspaces" / session.id / "go").touch()
     await cell.done
     assert (cell.status, await result(session, SECOND, "x")) == (ExecutionStatus.cancelled, "1")
+
+
+async def test_an_interrupt_whose_kernel_goes_while_it_waits_is_no_fault(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await gateways.orchestrator.create(SessionCreate())
+    await session.submit(FIRST, ExecutionCreate(code=ENDLESS))
+    await printed(session, FIRST, "begun")
+    context = session.context("default")
+
+    async def wait_too_long() -> None:
+        context.lose("a test")
+
+    monkeypatch.setattr(context.cells, "sent", wait_too_long)
+    await context.interrupt()
