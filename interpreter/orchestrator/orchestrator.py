@@ -155,7 +155,9 @@ class Orchestrator:
         await self._launcher.close()
         sessions = list(self._sessions.values())
         if self._config.on_shutdown == "stop":
-            ended = (s.stop("the gateway stopped") for s in sessions)
+            # One that failed has no sandbox, and goes on saying why.
+            with_one = [s for s in sessions if s.state is not SessionState.failed]
+            ended = (s.stop("the gateway stopped") for s in with_one)
             for problem in await asyncio.gather(*ended, return_exceptions=True):
                 if isinstance(problem, Exception):
                     log.error("a session could not be stopped", reason=str(problem))
