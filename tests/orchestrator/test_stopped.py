@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 
+import pytest
+
 from interpreter.link.connection import Link
 from interpreter.models import Execution, ExecutionCreate, SessionCreate, SessionState
+from interpreter.orchestrator import maintenance
 from interpreter.orchestrator.cell import Cell
 from interpreter.orchestrator.session import LiveSession
-from interpreter.store import EventRow
+from interpreter.store import EventRow, SessionRecord
 from tests.conftest import only
 from tests.orchestrator.conftest import Gateways
 
@@ -92,3 +95,37 @@ async def test_one_that_is_started_at_once_forgets_nothing(gateways: Gateways) -
     known = await gateways.orchestrator.executions.submit(session.id, SHOWS, "first")
     assert known.status.final
     assert session.executions == 1
+
+
+async def test_one_that_failed_still_says_why_when_sessions_end_with_the_gateway(
+    gateways: Gateways,
+) -> None:
+    session = await gateways.orchestrator.create(SessionCreate())
+    other = await gateways.orchestrator.create(SessionCreate())
+    session._on_sandbox_end("a test")
+    await gateways.end(on_shutdown="stop")
+    await gateways.start()
+    session, other = (gateways.orchestrator.get(one.id) for one in (session, other))
+    assert (session.state, session.record.reason) == (SessionState.failed, "a test")
+    assert (other.state, other.record.reason) == (SessionState.stopped, "the gateway stopped")
+
+
+async def test_sessions_may_come_and_go_while_workspaces_are_looked_through(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await gateways.orchestrator.create(SessionCreate())
+    await gateways.orchestrator.stop_session(session.id)
+    sessions, find = gateways.orchestrator._sessions, maintenance.workspace_of
+
+    def find_meanwhile(record: SessionRecord) -> str | None:
+        if sessions.pop("s-goes", None) is None:
+            sessions["s-goes"] = session
+        return find(record)
+
+    stray = gateways.config.data_path / "workspaces" / "s-stray"
+    stray.mkdir()
+    monkeypatch.setattr(maintenance, "workspace_of", find_meanwhile)
+    await gateways.orchestrator._maintenance.reconcile()
+    sessions.pop("s-goes", None)
+    assert not stray.exists()
+    assert stray.with_name(session.id).exists()
