@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
@@ -60,7 +60,7 @@ USAGE_SECONDS = 2.0
 """How long a runtime may take to say what a sandbox uses before it is left out."""
 STARTED_AGAIN = "It was started again in a new sandbox: its files are there, what was in memory is gone."
 
-
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 NO_LABELS: Mapping[str, str] = {}
 
 
@@ -375,7 +375,7 @@ class Orchestrator:
 
     def all(self) -> list[LiveSession]:
         """Every session, newest first."""
-        return sorted(self._sessions.values(), key=lambda s: (s.record.created_at, s.id), reverse=True)
+        return sorted(self._sessions.values(), key=_place, reverse=True)
 
     async def session(self, session_id: str) -> Session:
         return await self._model(self.get(session_id))
@@ -389,20 +389,20 @@ class Orchestrator:
         limit: int = 100,
         after: str | None = None,
     ) -> tuple[list[Session], str | None]:
-        """Newest first: at most `limit`, those after the session `after`; and where to go on."""
-        newest = self.all()
-        if after is not None:
-            newest = newest[newest.index(self.get(after)) + 1 :]
+        """Newest first: at most `limit`, those after `after`; and what that is to be to go on."""
+        microseconds, _, id = (after or "").partition(".")
         found = [
             session
-            for session in newest
-            if (state is None or session.state is state)
+            for session in self.all()
+            if (after is None or _place(session) < (int(microseconds), id))
+            and (state is None or session.state is state)
             and (name is None or session.record.name == name)
             and all(session.record.labels.get(k) == v for k, v in labels.items())
         ]
         page = found[:limit]
         models = await asyncio.gather(*(self._model(session) for session in page))
-        return list(models), page[-1].id if len(found) > limit else None
+        more = "{}.{}".format(*_place(page[-1])) if len(found) > limit else None
+        return list(models), more
 
     async def _model(self, session: LiveSession) -> Session:
         usage: Usage | None = None
@@ -605,6 +605,12 @@ class Orchestrator:
         """What does not work now, in sentences."""
         problem = self._store.condition.problem
         return [] if problem is None else [f"{problem.message} {problem.hint}"]
+
+
+def _place(session: LiveSession) -> tuple[int, str]:
+    """Where a session is among all, which is known of a deleted one, too: when it was made, in
+    microseconds, and its id."""
+    return (session.record.created_at - BEGINNING) // timedelta(microseconds=1), session.id
 
 
 def _let_go(reservation: Reservation | None, use: Use | None) -> None:
