@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from interpreter.config import Config
-from interpreter.errors import TooManySessions
+from interpreter.errors import SandboxFailed, TooManySessions
 from interpreter.models import Limits, SessionCreate, SessionState
+from interpreter.orchestrator import pool as pool_module
 from interpreter.orchestrator.admission import Admission, Waiter
 from interpreter.orchestrator.live_sandbox import LiveSandbox
 from interpreter.orchestrator.pool import WarmPool
@@ -81,4 +82,24 @@ async def test_those_who_still_wait_for_room_count_for_how_many_are_made_ready()
     for _ in range(3):
         pool.asked()
     assert pool.target == 3
+    await pool.close()
+
+
+async def test_a_pool_tries_again_whatever_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "RETRY_SECONDS", 0)
+    problems, made = [SandboxFailed("a test"), OSError("a test")], asyncio.Event()
+
+    async def make() -> LiveSandbox:
+        if problems:
+            raise problems.pop()
+        made.set()
+        return await asyncio.Future()
+
+    async def discard(sandbox: LiveSandbox) -> None:
+        raise AssertionError("there is none")
+
+    pool = WarmPool("python", 1, 1, make, discard, may_fill=lambda: True)
+    pool.fill()
+    async with asyncio.timeout(60):
+        await made.wait()
     await pool.close()
