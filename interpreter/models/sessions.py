@@ -101,6 +101,10 @@ class Running(Struct, frozen=True, kw_only=True):
     """The first line of it that is not empty; at most 200 characters."""
     by: str | None = None
     started_at: datetime | None = None
+    timeout: float
+    """Seconds it may run."""
+    remaining_seconds: float | None = None
+    """What is left of that, standing still while the session is paused; null when it is about to end."""
 
 
 class Session(Struct, frozen=True, kw_only=True):

@@ -283,6 +283,8 @@ class Cell:
             line=next((line[:LINE] for line in lines if line), ""),
             by=self.request.by,
             started_at=self.started_at,
+            timeout=self.timeout,
+            remaining_seconds=None if self.time_limit is None else round(self.time_limit.left, 3),
         )
 
 

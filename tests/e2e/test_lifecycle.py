@@ -298,6 +298,29 @@ def test_a_running_cell_gets_more_time_up_to_the_maximum(http: httpx.Client, ses
     assert http.patch(f"{path}/{cell}", json={"timeout": 5}).json()["error"]["code"] == "wrong_state"
 
 
+def test_a_session_says_how_much_time_is_left_for_what_runs(http: httpx.Client, session: str) -> None:
+    path = f"/v1/sessions/{session}"
+    body = {"code": "import time; time.sleep(600)", "timeout": 60, "wait": False}
+    cell = http.post(f"{path}/executions", json=body).json()["id"]
+    http.post(f"{path}/commands", json={"command": "sleep 600", "timeout": 50, "background": True})
+
+    def left() -> list[tuple[float, float]]:
+        running = http.get(path).json()["running"]
+        return [(one["timeout"], one["remaining_seconds"]) for one in running]
+
+    wait_for(lambda: len(left()) == 2)
+    (first, command), (second, _) = left(), left()
+    assert (first[0], command[0]) == (60, 50)
+    assert 0 < second[1] < first[1] < 60
+    assert 0 < command[1] < 50
+    http.patch(f"{path}/executions/{cell}", json={"timeout": 100})
+    assert (left()[0][0], left()[0][1] > 60) == (100, True)
+    http.post(f"{path}/pause")
+    assert left() == left(), "it stands still"
+    http.delete(f"{path}/executions/{cell}")
+    assert [timeout for timeout, _ in left()] == [50]
+
+
 def test_a_running_cell_can_be_given_less_time(http: httpx.Client, session: str) -> None:
     path = f"/v1/sessions/{session}/executions"
     body = {"code": "import time; time.sleep(60)", "timeout": 60, "wait": False}
