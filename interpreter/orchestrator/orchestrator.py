@@ -353,6 +353,8 @@ class Orchestrator:
         session = LiveSession(record, self._config, self._store, last_seq, cells)
         self._sessions[record.id] = session
         session.on_sandbox = self._on_sandbox
+        if last_seq is None:
+            self._store.audit("session.creating", session.id, {"cause": "it was asked for"})
         return session
 
     def _on_sandbox(self, session: LiveSession) -> None:

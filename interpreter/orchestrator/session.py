@@ -680,7 +680,7 @@ class LiveSession:
 
     def lost_sandbox(self, reason: str) -> None:
         """Its sandbox is not there any more, though nobody saw it end."""
-        self._on_sandbox_end(reason)
+        self._leave_sandbox(SessionState.stopped, reason)
 
     def stay_elsewhere(self, runtime: str) -> None:
         """Its sandbox is of a runtime that this gateway does not use: it is left alone."""
@@ -695,19 +695,21 @@ class LiveSession:
         if again:
             self._end(SessionState.stopped, f"it could not be started: {reason}")
         else:
-            self._fail(reason)
-
-    def _fail(self, reason: str) -> None:
-        log.warning("session failed", session=self.id, reason=reason)
-        self._end(SessionState.failed, reason)
+            log.warning("session not created", session=self.id, reason=reason)
+            self._end(SessionState.failed, reason)
 
     def _on_sandbox_end(self, reason: str) -> None:
+        self._leave_sandbox(SessionState.failed, reason)
+
+    def _leave_sandbox(self, state: SessionState, reason: str) -> None:
+        """Its sandbox is of no use any more."""
         live = self.live
         if live is not None:
             live.gone = live.gone or reason
             if not live.connected and not self._taking_up:  # else who takes it up does so
                 self._tasks.spawn(self.abandon(reason))
-            self._fail(reason)
+            log.warning("session lost its sandbox", session=self.id, state=state.value, reason=reason)
+            self._end(state, reason)
             self._tasks.spawn(live.stop())
 
     def _end(self, state: SessionState, reason: str) -> None:

@@ -415,13 +415,14 @@ def test_every_change_of_state_is_recorded_with_its_cause(own_gateway: Gateway) 
         audit = client.get("/v1/audit", params={"session": id}).json()["entries"]
         after = client.get("/v1/audit", params={"session": id, "after": audit[0]["number"], "limit": 2})
         assert after.json()["entries"] == audit[1:3]
-    names = ["ready", "paused", "ready", "stopped", "creating", "ready", "stopped", "deleted"]
+    names = ["creating", "ready", "paused", "ready", "stopped", "creating", "ready"]
+    names += ["stopped", "deleted"]
     assert [entry["action"] for entry in audit] == [f"session.{name}" for name in names]
     assert all(entry["detail"]["cause"] for entry in audit[:-1])
     states = [data for _, kind, data in events if kind == "status" and "state" in data]
     assert all(change["reason"] for change in states)
     cells = ["busy", "ready"] * 3
-    assert [change["state"] for change in states] == ["ready", *cells, *names[1:6]]
+    assert [change["state"] for change in states] == ["ready", *cells, *names[2:7]]
     ends = [data["execution"] for _, kind, data in events if kind == "done"]
     assert [end["status"] for end in ends] == ["ok", "error", "timeout"]
     assert ends[1]["error"]["ename"] == "ZeroDivisionError"

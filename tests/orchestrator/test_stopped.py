@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Set
 
 import pytest
 
 from interpreter.link.connection import Link
-from interpreter.models import Execution, ExecutionCreate, SessionCreate, SessionState
+from interpreter.models import (
+    Execution,
+    ExecutionCreate,
+    ExecutionStatus,
+    SessionCreate,
+    SessionState,
+)
 from interpreter.orchestrator import maintenance
 from interpreter.orchestrator.cell import Cell
 from interpreter.orchestrator.session import LiveSession
@@ -108,6 +115,25 @@ async def test_one_that_failed_still_says_why_when_sessions_end_with_the_gateway
     session, other = (gateways.orchestrator.get(one.id) for one in (session, other))
     assert (session.state, session.record.reason) == (SessionState.failed, "a test")
     assert (other.state, other.record.reason) == (SessionState.stopped, "the gateway stopped")
+
+
+async def test_one_whose_sandbox_is_found_to_be_gone_is_stopped_and_says_why(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await gateways.orchestrator.create(SessionCreate())
+    cell = await session.submit("e-0123456789abcdef", ExecutionCreate(code="while True: pass"))
+
+    async def sweep(known: Set[str]) -> Set[str]:
+        return set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(gateways.runtime, "sweep", sweep)
+        await gateways.orchestrator._maintenance.reconcile()
+    assert (session.state, session.record.reason) == (SessionState.stopped, "its sandbox is gone")
+    await cell.done
+    assert (cell.status, cell.reason) == (ExecutionStatus.lost, "its sandbox is gone")
+    await gateways.orchestrator.start_session(session.id)
+    assert session.state is SessionState.ready
 
 
 async def test_sessions_may_come_and_go_while_workspaces_are_looked_through(
