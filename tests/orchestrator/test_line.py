@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from interpreter.config import Config
+from interpreter.config import Config, Environment
 from interpreter.errors import SandboxFailed, TooManySessions
 from interpreter.models import Limits, SessionCreate, SessionState
 from interpreter.orchestrator import pool as pool_module
 from interpreter.orchestrator.admission import Admission, Waiter
 from interpreter.orchestrator.live_sandbox import LiveSandbox
+from interpreter.orchestrator.policy import pool_size
 from interpreter.orchestrator.pool import WarmPool
 from interpreter.runtimes.base import Sandbox
 from tests.conftest import only
@@ -102,4 +103,40 @@ async def test_a_pool_tries_again_whatever_went_wrong(monkeypatch: pytest.Monkey
     pool.fill()
     async with asyncio.timeout(60):
         await made.wait()
+    await pool.close()
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "size"),
+    [
+        (None, None, (1, 8)),
+        (0, None, (0, 0)),
+        (0, 0, (0, 0)),
+        (0, 3, (0, 3)),
+        (2, 1, (2, 2)),
+    ],
+)
+def test_a_pool_is_as_large_as_its_environment_says(
+    least: int | None, most: int | None, size: tuple[int, int]
+) -> None:
+    config = Config(spares=1, environments={"python": Environment(pool_min=least, pool_max=most)})
+    assert pool_size(config, "python") == size
+
+
+async def test_where_none_always_stands_ready_as_many_do_as_were_asked_for_lately(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def make() -> LiveSandbox:
+        raise AssertionError("it may not be filled")
+
+    async def discard(sandbox: LiveSandbox) -> None:
+        raise AssertionError("there is none")
+
+    pool = WarmPool("python", 0, 3, make, discard, may_fill=lambda: False)
+    assert pool.target == 0
+    for _ in range(2):
+        pool.asked()
+    assert pool.target == 2
+    monkeypatch.setattr(pool_module, "REMEMBERED_SECONDS", 0)
+    assert pool.target == 0
     await pool.close()
