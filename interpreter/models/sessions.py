@@ -125,6 +125,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """Why it was not."""
     queue_position: int | None = None
     """How many are before it, and it itself, while it waits for room to be created."""
+    queue_deadline: datetime | None = None
+    """When it fails if there is no room by then; null when it does not wait for any."""
     labels: dict[str, str]
     limits: Limits
     limits_enforced_by: str

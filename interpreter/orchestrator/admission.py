@@ -12,6 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 from interpreter.config import Config
 from interpreter.errors import LimitTooHigh, TooManySessions
@@ -41,8 +42,10 @@ class Reservation:
 class Waiter:
     """A request that waits for room."""
 
-    def __init__(self, limits: Limits, queue: deque[Waiter]) -> None:
+    def __init__(self, limits: Limits, queue: deque[Waiter], seconds: float) -> None:
         self.limits = limits
+        self.deadline = datetime.now(UTC) + timedelta(seconds=seconds)
+        """When it is refused if there is no room by then."""
         self.admitted: asyncio.Future[Reservation] = asyncio.get_running_loop().create_future()
         self._queue = queue
 
@@ -115,7 +118,7 @@ class Admission:
             return self.take(limits)
         if len(self._queue) >= self._config.max_queued_sessions:
             raise self._refusal(f"{len(self._queue)} requests wait for a session already")
-        waiter = Waiter(limits, self._queue)
+        waiter = Waiter(limits, self._queue, self._config.queue_seconds)
         self._queue.append(waiter)
         on_wait(waiter)
         try:

@@ -284,7 +284,7 @@ class Orchestrator:
             self._folders.check()
 
         def on_wait(waiter: Waiter) -> None:
-            session.queue_position = waiter.position
+            session.waiter = waiter
 
         use, reservation = self._use_for(session), None
         record = session.record
@@ -310,7 +310,7 @@ class Orchestrator:
             _let_go(reservation, use)
             raise
         finally:
-            session.queue_position = lambda: None
+            session.waiter = None
         self._reservations[session.id] = reservation
         reason = STARTED_AGAIN if again else None
         await session.begin(live, cold_because=cold, cause=reason or "created", reason=reason)

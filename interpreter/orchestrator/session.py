@@ -38,6 +38,7 @@ from interpreter.models import (
 )
 from interpreter.models.commands import CommandCreate
 from interpreter.orchestrator import expiry, states
+from interpreter.orchestrator.admission import Waiter
 from interpreter.orchestrator.cell import Cell, Sent
 from interpreter.orchestrator.cells import Cells
 from interpreter.orchestrator.clock import tick
@@ -100,7 +101,8 @@ class LiveSession:
         """Whether it is neither being created nor being found again."""
         self.elsewhere: str | None = None
         """Why this gateway cannot do anything with it, though its sandbox may be there."""
-        self.queue_position: Callable[[], int | None] = lambda: None
+        self.waiter: Waiter | None = None
+        """Its place in the line that it was told to wait in last."""
         self.on_sandbox: Callable[[LiveSession], None] = lambda session: None
         """Told when it has got, resumed or lost its sandbox."""
         self._config = config
@@ -134,6 +136,7 @@ class LiveSession:
 
     def model(self, usage: Usage | None = None) -> Session:
         record = self.record
+        position = None if self.waiter is None else self.waiter.position()
         return Session(
             id=record.id,
             name=record.name,
@@ -144,7 +147,8 @@ class LiveSession:
             isolation=record.isolation,
             warm=record.warm,
             cold_because=record.cold_because,
-            queue_position=self.queue_position(),
+            queue_position=position,
+            queue_deadline=self.waiter.deadline if self.waiter and position else None,
             labels=record.labels,
             limits=record.limits,
             limits_enforced_by=record.limits_enforced_by,

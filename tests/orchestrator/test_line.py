@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -37,7 +38,12 @@ async def test_who_waits_for_others_to_be_started_has_a_place_in_line_and_a_dead
 
     monkeypatch.setattr(gateways.runtime, "start", slowly)
     first, second = await create(SessionCreate(wait=False)), await create(SessionCreate(wait=False))
-    assert (first.queue_position(), second.queue_position()) == (None, 1)
+    assert (first.model().queue_position, second.model().queue_position) == (None, 1)
+    deadline = second.model().queue_deadline
+    assert deadline is not None
+    seconds = gateways.config.queue_seconds
+    assert deadline >= second.record.created_at + timedelta(seconds=seconds)
+    assert first.model().queue_deadline is None
     status = gateways.orchestrator.status()
     assert (status.creating, status.queued) == (1, 1)
     with pytest.raises(TooManySessions, match="1 requests wait"):
@@ -45,7 +51,8 @@ async def test_who_waits_for_others_to_be_started_has_a_place_in_line_and_a_dead
     go.set()
     for session in (first, second):
         await session.created.wait()
-        assert (session.state, session.queue_position()) == (SessionState.ready, None)
+        model, ready = session.model(), SessionState.ready
+        assert (model.state, model.queue_position, model.queue_deadline) == (ready, None, None)
 
     go.clear()
     gateways.orchestrator._launcher._line._config = replace(gateways.config, queue_seconds=0)
