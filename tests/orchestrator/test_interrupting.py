@@ -28,7 +28,7 @@ import os, time
 x = 1
 print('begun')
 try:
-    while True: pass
+    time.sleep(600)
 except KeyboardInterrupt:
     print('interrupted')
     while not os.path.exists('go'): time.sleep(0.01)
