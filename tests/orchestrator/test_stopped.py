@@ -27,7 +27,9 @@ pytestmark = only("embedded")
 SHOWS = ExecutionCreate(
     code="print('x' * 100_000); shown = display('before', display_id='shown'); print(__name__)"
 )
-UPDATES = ExecutionCreate(code="update_display('after', display_id='shown')")
+UPDATES = ExecutionCreate(
+    code="from IPython.display import update_display; update_display('after', display_id='shown')"
+)
 
 
 async def let_go(session: LiveSession) -> None:
