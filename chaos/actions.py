@@ -19,7 +19,7 @@ from chaos.control import (
 from chaos.model import Cell, Session, Violation
 from chaos.run import Run
 
-MOST_OPEN = 25
+MOST_OPEN, MOST_COMMANDS = 25, 4
 
 
 @with_session
@@ -36,6 +36,15 @@ async def burst(run: Run, rng: random.Random, session: Session) -> None:
     for _ in range(rng.randint(2, 8)):
         if len(session.open_cells) < MOST_OPEN:
             run.send(session, rng, context=context)
+
+
+@with_session
+async def command(run: Run, rng: random.Random, session: Session) -> None:
+    """Runs beside the kernels, and knows nothing of what is done to them."""
+    if sum(cell.script.kind == "command" for cell in session.open_cells) < MOST_COMMANDS:
+        key = run.new_key()
+        session.paused = False
+        run.send(session, rng, scripts.command(key, rng), context="", mode="command", key=key)
 
 
 @with_session
@@ -157,6 +166,7 @@ async def wait(run: Run, rng: random.Random) -> None:
 WEIGHTS: dict[Action, int] = {
     one: 25,
     burst: 25,
+    command: 10,
     update: 6,
     birth: 4,
     look: 3,

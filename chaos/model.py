@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.scripts import Script
+from interpreter.orchestrator.command import PREFIX as COMMAND
 from interpreter.orchestrator.executions import execution_id
+from interpreter.orchestrator.kernel_listener import PREFIX as CELL
 
 FINAL = frozenset({"ok", "error", "timeout", "cancelled", "lost"})
 
@@ -33,7 +35,7 @@ def digest(value: Any) -> str:
 
 @dataclass
 class Cell:
-    """A cell that was sent."""
+    """A cell that was sent, or a command, which is of no context."""
 
     key: str
     session: Session
@@ -61,7 +63,8 @@ class Cell:
 
     @property
     def id(self) -> str:
-        return execution_id(self.session.id, self.key)
+        prefix = COMMAND if self.script.kind == "command" else CELL
+        return execution_id(self.session.id, self.key, prefix)
 
     @property
     def open(self) -> bool:

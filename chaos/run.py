@@ -127,7 +127,7 @@ class Run:
         """Sends a cell and goes on; its task ends with it."""
         key = key or self.new_key()
         script = script or scripts.make(key, rng)
-        context = context or rng.choice(session.contexts)
+        context = rng.choice(session.contexts) if context is None else context
         cell = session.add(key, context, script, mode or rng.choice(MODES))
         self.counts["cells"] += 1
         self.say(f"{cell}, context {context}, is sent")

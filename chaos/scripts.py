@@ -137,6 +137,16 @@ def update(key: str, display_id: str) -> Script:
     return _with_effect(key, Script("update", code))
 
 
+def command(key: str, rng: random.Random) -> Script:
+    """For a shell beside the kernels; what it writes to the file is one call, too."""
+    n, pause = rng.randint(1, 15), rng.choice((0, 0.02, 0.2))
+    code = (
+        f"printf '{key}\\n' >> ran\n"
+        f'i=0; while [ $i -lt {n} ]; do echo "{key} $i"; i=$((i+1)); sleep {pause}; done'
+    )
+    return Script("command", code, lines(key, n))
+
+
 def look() -> Script:
     """Prints which cells ran, from the file they wrote to."""
     return Script(

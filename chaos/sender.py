@@ -12,7 +12,7 @@ import httpx
 
 from chaos.api import Api
 from chaos.follower import Follower, Shown
-from chaos.model import FINAL, Cell, Violation
+from chaos.model import FINAL, Cell, Violation, difference
 
 MODES = ("wait", "leave", "stream")
 PATIENCE = 180.0
@@ -36,6 +36,8 @@ class Sender:
                         self._take(cell, *await self._post(cell))
                     case "leave":
                         await self._leave(cell, rng)
+                    case "command":
+                        await self._command(cell, rng)
                     case "stream":
                         await self._stream(cell, rng)
         except TimeoutError:
@@ -70,6 +72,23 @@ class Sender:
             self._refuse(cell, status, answer)
             return
         await asyncio.sleep(rng.uniform(0, 0.5))
+        await self._until_ended(cell)
+
+    async def _command(self, cell: Cell, rng: random.Random) -> None:
+        """Runs it and waits for its end, or leaves it and asks for the execution that it is."""
+        script = cell.script
+        body = {"command": script.code, "timeout": script.timeout, "background": rng.random() < 0.5}
+        status, answer = await self._api.ask(
+            "POST", f"/v1/sessions/{cell.session.id}/commands", body, {"Idempotency-Key": cell.key}
+        )
+        if status not in (200, 202):
+            self._refuse(cell, status, answer)
+            return
+        if answer["status"] == "ok" and answer["stdout"] != script.stdout:
+            raise Violation(f"{cell}: {difference('stdout', answer['stdout'], script.stdout)}")
+        await self._until_ended(cell)
+
+    async def _until_ended(self, cell: Cell) -> None:
         while True:
             status, answer = await self._api.ask("GET", self._path(cell, f"/{cell.id}?wait=true"))
             if status != 200:

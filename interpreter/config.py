@@ -55,8 +55,8 @@ class Environment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Docker: 'all', a number, or device ids separated by commas."""
     pool_min: Annotated[int, Meta(ge=0, le=100)] | None = None
     """Sandboxes that always stand ready; None is `spares` for the default environment, else 0."""
-    pool_max: Annotated[int, Meta(ge=0, le=100)] = 8
-    """The most that stand ready when many are wanted at once."""
+    pool_max: Annotated[int, Meta(ge=0, le=100)] | None = None
+    """The most that stand ready when many are wanted at once; None is 8, or 0 where none always does."""
 
 
 DEFAULT_ENVIRONMENTS = {

@@ -120,14 +120,7 @@ class Client:
         found: list[models.Session] = []
         after: str | None = None
         while True:
-            try:
-                page = self._carrier.send(requests.sessions(state, name, labels, after))
-            except SessionNotFound:
-                if after is None:
-                    raise
-                # The last one of a page was deleted before the next page was asked for.
-                found, after = [], None
-                continue
+            page = self._carrier.send(requests.sessions(state, name, labels, after))
             found += page.sessions
             after = page.next
             if after is None:

@@ -43,16 +43,20 @@ LARGEST_NOTEBOOK = 64 * 1024 * 1024
 """Bytes of a request with a notebook; its outputs are passed over as it is read."""
 LABELS = "^[^=,]+=[^,]*(,[^=,]+=[^,]*)*$"
 
+PLACE = "^-?[0-9]{1,20}[.][^.]+$"
+"""Where a session is in the list of all."""
+
 
 class Filter(Struct, forbid_unknown_fields=True):
-    """Which sessions to list: at most `limit`, those after the session `after`."""
+    """Which sessions to list: at most `limit`."""
 
     state: SessionState | None = None
     name: Name | None = None
     label: Annotated[str, Meta(max_length=2000, pattern=LABELS)] | None = None
     """'key=value'; several are separated by commas, and all have to be there."""
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
-    after: Annotated[str, Meta(max_length=100)] | None = None
+    after: Annotated[str, Meta(max_length=100, pattern=PLACE)] | None = None
+    """The `next` of the page before. The session that was its last one may be deleted."""
 
 
 class InContext(Struct, forbid_unknown_fields=True):

@@ -101,6 +101,10 @@ class Running(Struct, frozen=True, kw_only=True):
     """The first line of it that is not empty; at most 200 characters."""
     by: str | None = None
     started_at: datetime | None = None
+    timeout: float
+    """Seconds it may run."""
+    remaining_seconds: float | None = None
+    """What is left of that, standing still while the session is paused; null when it is about to end."""
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -121,6 +125,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """Why it was not."""
     queue_position: int | None = None
     """How many are before it, and it itself, while it waits for room to be created."""
+    queue_deadline: datetime | None = None
+    """When it fails if there is no room by then; null when it does not wait for any."""
     labels: dict[str, str]
     limits: Limits
     limits_enforced_by: str

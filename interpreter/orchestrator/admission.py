@@ -12,6 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 from interpreter.config import Config
 from interpreter.errors import LimitTooHigh, TooManySessions
@@ -41,14 +42,19 @@ class Reservation:
 class Waiter:
     """A request that waits for room."""
 
-    def __init__(self, limits: Limits, queue: deque[Waiter]) -> None:
+    def __init__(self, limits: Limits, queue: deque[Waiter], seconds: float) -> None:
         self.limits = limits
+        self.deadline = datetime.now(UTC) + timedelta(seconds=seconds)
+        """When it is refused if there is no room by then."""
         self.admitted: asyncio.Future[Reservation] = asyncio.get_running_loop().create_future()
         self._queue = queue
 
     def position(self) -> int | None:
         """Its place in the queue, from 1."""
         return self._queue.index(self) + 1 if self in self._queue else None
+
+    def is_admitted(self) -> bool:
+        return self.admitted.done() and not self.admitted.cancelled()
 
     def give_up(self) -> None:
         """Nobody wants it any more: whoever awaits it is cancelled."""
@@ -112,17 +118,19 @@ class Admission:
             return self.take(limits)
         if len(self._queue) >= self._config.max_queued_sessions:
             raise self._refusal(f"{len(self._queue)} requests wait for a session already")
-        waiter = Waiter(limits, self._queue)
+        waiter = Waiter(limits, self._queue, self._config.queue_seconds)
         self._queue.append(waiter)
         on_wait(waiter)
         try:
             async with asyncio.timeout(self._config.queue_seconds):
                 return await waiter.admitted
         except asyncio.CancelledError:
-            if waiter.admitted.done() and not waiter.admitted.cancelled():
-                waiter.admitted.result().release()  # admitted just as the caller gave up
+            if waiter.is_admitted():  # just as the caller gave up
+                waiter.admitted.result().release()
             raise
         except TimeoutError:
+            if waiter.is_admitted():  # just as the time was over
+                return waiter.admitted.result()
             waited = f"no room within {self._config.queue_seconds:g} s"
             raise self._refusal(f"{self._why_not(limits)}, and there was {waited}") from None
         finally:

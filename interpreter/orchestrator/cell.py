@@ -26,7 +26,7 @@ from interpreter.models import (
 from interpreter.orchestrator import states
 from interpreter.orchestrator.clock import tick
 from interpreter.orchestrator.time_limit import TimeLimit
-from interpreter.store import Ending
+from interpreter.store import Ending, File
 from interpreter.workspace import Recording
 
 
@@ -103,6 +103,12 @@ class Cell:
         """What it waits to be told."""
         self.saved: asyncio.Future[None] | None = None
         """The last save of it to the store."""
+        self.written: File | None = None
+        """Where it, or what was measured of it, was written down last."""
+        self.interrupted = False
+        """Whether its kernel was told to, to end it."""
+        self.grace: asyncio.TimerHandle | None = None
+        """When it is ended with its kernel, if it does not yield."""
         self.timers: list[asyncio.TimerHandle] = []
         self.time_limit: TimeLimit | None = None
         self.done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -194,6 +200,7 @@ class Cell:
     def measurements(self) -> Ending:
         """What nobody could find out again."""
         return Ending(
+            session_id=self.session_id,
             execution_id=self.id,
             started_at=self.started_at,
             duration_ms=self.duration_ms,
@@ -210,6 +217,8 @@ class Cell:
         for timer in self.timers:
             timer.cancel()
         self.timers.clear()
+        if self.grace is not None:
+            self.grace.cancel()
         if self.time_limit is not None:
             self.time_limit.cancel()
 
@@ -274,6 +283,8 @@ class Cell:
             line=next((line[:LINE] for line in lines if line), ""),
             by=self.request.by,
             started_at=self.started_at,
+            timeout=self.timeout,
+            remaining_seconds=None if self.time_limit is None else round(self.time_limit.left, 3),
         )
 
 

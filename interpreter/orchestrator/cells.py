@@ -194,6 +194,7 @@ class Cells:
         self._frozen = True
         if self.current is not None:
             self._hold_time(self.current)
+            self._give_grace(self.current)
 
     def _hold_time(self, cell: Cell) -> None:
         if cell.time_limit is not None:
@@ -206,6 +207,8 @@ class Cells:
         if cell is not None and cell.time_limit is not None:
             cell.time_limit.go_on()
             self._note(cell, cell.go_on())
+        if cell is not None:
+            self._give_grace(cell)
         if (started := self._start_next()) is not None:
             self._record_start(started)
 
@@ -405,14 +408,24 @@ class Cells:
             self._interrupt(cell)
 
     def _interrupt(self, cell: Cell) -> None:
-        async def interrupt() -> None:
-            # What becomes of it is written down first, or the next gateway takes it for an error.
-            await self.events.settled()
-            if cell is self.current and self._kernel is not None:
-                await self._kernel.interrupt(cell.id)
+        self._tasks.spawn(self._send_interrupt(cell))
 
-        self._tasks.spawn(interrupt())
-        self._set_timer(cell, self._config.interrupt_grace, self._did_not_yield)
+    async def _send_interrupt(self, cell: Cell) -> None:
+        # What becomes of it is written down first, or the next gateway takes it for an error; where
+        # nothing can be written it is interrupted all the same.
+        await self.events.caught_up()
+        if cell is self.current and self._kernel is not None:
+            await self._kernel.interrupt(cell.id)
+            cell.interrupted = True
+            self._give_grace(cell)
+
+    def _give_grace(self, cell: Cell) -> None:
+        """A cell that was interrupted has a while to end, which begins anew when it was frozen."""
+        if cell.grace is not None:
+            cell.grace.cancel()
+        if cell.interrupted and not cell.ending and not self._frozen:
+            grace = self._config.interrupt_grace
+            cell.grace = asyncio.get_running_loop().call_later(grace, self._did_not_yield, cell)
 
     def _did_not_yield(self, cell: Cell) -> None:
         if self._kernel is not None and cell is self.current:
@@ -529,9 +542,13 @@ class Cells:
                 count = {"execution_count": cell.execution_count}
                 self._note(cell, {"reply": cell.reply, "idle": cell.idle, **count})
 
-    async def settled(self) -> None:
-        """Returns when the end of every cell that has ended is stored."""
+    async def ended(self) -> None:
+        """Returns when it is known of every cell that has ended how it did."""
         await self._ending.done()
+
+    async def settled(self) -> None:
+        """Returns when that is stored, too."""
+        await self.ended()
         await self.events.settled()
 
     async def close(self) -> None:

@@ -232,8 +232,9 @@ class Commands(Cells):
         self._tasks.spawn(self._stop(cell))
 
     async def _stop(self, command: Command) -> None:
-        # What becomes of it is written down first, or the next gateway takes it for an error.
-        await self.events.settled()
+        # What becomes of it is written down first, or the next gateway takes it for an error; where
+        # nothing can be written it is ended all the same.
+        await self.events.caught_up()
         live = self._live
         if live is None or command.ending or command.verdict is None:
             return

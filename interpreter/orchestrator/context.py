@@ -153,11 +153,11 @@ class Context:
 
     async def interrupt(self) -> None:
         """Interrupts the cell that runs, as Ctrl-C does; does nothing when none does."""
-        cell = self.cells.current
-        if self._kernel is not None and cell is not None:
+        kernel, cell = self._kernel, self.cells.current
+        if kernel is not None and cell is not None:
             await self.cells.sent()
             try:
-                await self._kernel.interrupt(cell.id)
+                await kernel.interrupt(cell.id)
             except ConnectionError as e:
                 raise SandboxFailed(f"The sandbox is gone: {e}.") from e
 

@@ -39,13 +39,17 @@ def _pass_on(stored: asyncio.Future[None], to: asyncio.Future[None]) -> None:
         to.exception()  # the store has told of it, and not everyone awaits it
 
 
+def _nobody(number: int) -> None:
+    """There is no link that waits to hear of it."""
+
+
 class EventLog:
     """The events of one session."""
 
     def __init__(self, session_id: str, store: Store, last_seq: int = 0) -> None:
         self._session_id = session_id
         self._store = store
-        self._on_stored: Callable[[int], None] = lambda number: None
+        self._on_stored: Callable[[int], None] = _nobody
         self._loop = asyncio.get_running_loop()
         self._seq = last_seq
         self._committed = last_seq
@@ -167,6 +171,12 @@ class EventLog:
             self._committed = rows[-1].seq
             self._wake()
         tell(passed)
+
+    def let_go(self) -> None:
+        """What is stored can be read there, and there is no link any more that waits for it."""
+        self._recent.clear()
+        self._recent_bytes = 0
+        self._on_stored = _nobody
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()

@@ -189,7 +189,7 @@ class Executions:
             if cell.untold:
                 await asyncio.shield(cell.done)
             return cell.model()
-        await session.remember()
+        await session.catch_up()
         changing = session.history.changing(execution_id)
         execution = await self._store.execution(session_id, execution_id)
         if execution is None:

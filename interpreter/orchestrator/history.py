@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -80,6 +81,12 @@ class History:
         self._displays = OrderedDict((id, shown[-MAX_SHOWN_IN:]) for id, shown in displays.items())
         self._shown = sum(map(len, self._displays.values()))
 
+    def let_go(self) -> None:
+        """What is stored can be read there, and no kernel is left that could say more."""
+        for cell in [cell for cell in self._recent.values() if cell.saved and cell.saved.done()]:
+            del self._recent[cell.id]
+        self.set_displays({})
+
     def add(self, cell: Cell) -> None:
         self._active[cell.id] = cell
 
@@ -102,11 +109,11 @@ class History:
 
     def write_down(self, cell: Cell, request: dict[str, Any]) -> None:
         """Writes down a cell that is about to be sent, with what its request said besides the code."""
-        self._store.write_down(to_json(cell.model()), to_json(request))
+        cell.written = self._store.write_down(to_json(cell.model()), to_json(request))
 
     def write_down_ending(self, cell: Cell) -> None:
         """Writes down what was measured of a cell that is about to be answered."""
-        self._store.write_down_ending(cell.measurements())
+        cell.written = self._store.write_down_ending(cell.measurements())
 
     def save_written_down(
         self, cell: Cell, execution: Execution | None = None, encoded: bytes | None = None
@@ -114,7 +121,8 @@ class History:
         """Stores an execution that was written down, or whose ending was."""
         self.save(cell, execution, encoded)
         assert cell.saved is not None
-        cell.saved.add_done_callback(self._store.settle)
+        assert cell.written is not None
+        cell.saved.add_done_callback(partial(self._store.settle, cell.written))
 
     async def settled(self) -> None:
         """Returns when the store has every execution as it is now, or cannot take it."""

@@ -187,16 +187,18 @@ class Maintenance:
         await self._sweep_files()
 
     async def _sweep_files(self) -> None:
-        await self._workspaces.sweep(self._has_workspace)
+        before = self._own_workspaces()
+        await self._workspaces.sweep(lambda id: id in before or self._has_workspace(id))
         await self._inputs.sweep(lambda id: id in self._launcher.known)
         await self._datasets.sweep()
 
     def _has_workspace(self, id: str) -> bool:
-        return (
-            id in self._launcher.known
-            or self._named.knows(id)
-            or any(id == workspace_of(session.record) for session in self._sessions.values())
-        )
+        """Also for a thread that is about to remove one: whether it has been made since."""
+        return id in self._launcher.known or self._named.knows(id) or id in self._own_workspaces()
+
+    def _own_workspaces(self) -> set[str | None]:
+        # Copied at once: sessions come and go while a thread looks through them.
+        return {workspace_of(session.record) for session in list(self._sessions.values())}
 
     async def close(self) -> None:
         self._tasks.cancel()

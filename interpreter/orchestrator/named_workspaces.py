@@ -86,8 +86,8 @@ class NamedWorkspaces:
                 return
 
     def knows(self, id: str) -> bool:
-        """Whether there are files of this id, or are about to be."""
-        return id in self._ids or any(record.id == id for record in self._records.values())
+        """Whether there are files of this id, or are about to be. A thread may ask."""
+        return id in self._ids or any(record.id == id for record in list(self._records.values()))
 
     def find(self, name: str) -> WorkspaceRecord:
         record = self._records.get(name)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
@@ -60,7 +60,7 @@ USAGE_SECONDS = 2.0
 """How long a runtime may take to say what a sandbox uses before it is left out."""
 STARTED_AGAIN = "It was started again in a new sandbox: its files are there, what was in memory is gone."
 
-
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 NO_LABELS: Mapping[str, str] = {}
 
 
@@ -130,17 +130,17 @@ class Orchestrator:
         self._reservations[session.id] = self._admission.take(session.limits)
 
     async def drain(self) -> None:
-        """Takes nothing new, and waits for the cells that run, but not for ever."""
+        """Takes nothing new, and waits for what runs and is waited for, but not for ever."""
         self.draining = True
         for session in self._sessions.values():
             session.hold_queues()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._config.drain_seconds):
                 while running := [
-                    context.cells.current.done
+                    cell.done
                     for session in self._sessions.values()
-                    for context in session.contexts.values()
-                    if context.cells.current is not None and session.state is not SessionState.paused
+                    if session.state is not SessionState.paused
+                    for cell in session.awaited()
                 ]:
                     await asyncio.wait(running)
 
@@ -155,7 +155,9 @@ class Orchestrator:
         await self._launcher.close()
         sessions = list(self._sessions.values())
         if self._config.on_shutdown == "stop":
-            ended = (s.stop("the gateway stopped") for s in sessions)
+            # One that failed has no sandbox, and goes on saying why.
+            with_one = [s for s in sessions if s.state is not SessionState.failed]
+            ended = (s.stop("the gateway stopped") for s in with_one)
             for problem in await asyncio.gather(*ended, return_exceptions=True):
                 if isinstance(problem, Exception):
                     log.error("a session could not be stopped", reason=str(problem))
@@ -282,7 +284,7 @@ class Orchestrator:
             self._folders.check()
 
         def on_wait(waiter: Waiter) -> None:
-            session.queue_position = waiter.position
+            session.waiter = waiter
 
         use, reservation = self._use_for(session), None
         record = session.record
@@ -308,7 +310,7 @@ class Orchestrator:
             _let_go(reservation, use)
             raise
         finally:
-            session.queue_position = lambda: None
+            session.waiter = None
         self._reservations[session.id] = reservation
         reason = STARTED_AGAIN if again else None
         await session.begin(live, cold_because=cold, cause=reason or "created", reason=reason)
@@ -351,6 +353,8 @@ class Orchestrator:
         session = LiveSession(record, self._config, self._store, last_seq, cells)
         self._sessions[record.id] = session
         session.on_sandbox = self._on_sandbox
+        if last_seq is None:
+            self._store.audit("session.creating", session.id, {"cause": "it was asked for"})
         return session
 
     def _on_sandbox(self, session: LiveSession) -> None:
@@ -373,7 +377,7 @@ class Orchestrator:
 
     def all(self) -> list[LiveSession]:
         """Every session, newest first."""
-        return sorted(self._sessions.values(), key=lambda s: (s.record.created_at, s.id), reverse=True)
+        return sorted(self._sessions.values(), key=_place, reverse=True)
 
     async def session(self, session_id: str) -> Session:
         return await self._model(self.get(session_id))
@@ -387,20 +391,20 @@ class Orchestrator:
         limit: int = 100,
         after: str | None = None,
     ) -> tuple[list[Session], str | None]:
-        """Newest first: at most `limit`, those after the session `after`; and where to go on."""
-        newest = self.all()
-        if after is not None:
-            newest = newest[newest.index(self.get(after)) + 1 :]
+        """Newest first: at most `limit`, those after `after`; and what that is to be to go on."""
+        microseconds, _, id = (after or "").partition(".")
         found = [
             session
-            for session in newest
-            if (state is None or session.state is state)
+            for session in self.all()
+            if (after is None or _place(session) < (int(microseconds), id))
+            and (state is None or session.state is state)
             and (name is None or session.record.name == name)
             and all(session.record.labels.get(k) == v for k, v in labels.items())
         ]
         page = found[:limit]
         models = await asyncio.gather(*(self._model(session) for session in page))
-        return list(models), page[-1].id if len(found) > limit else None
+        more = "{}.{}".format(*_place(page[-1])) if len(found) > limit else None
+        return list(models), more
 
     async def _model(self, session: LiveSession) -> Session:
         usage: Usage | None = None
@@ -603,6 +607,12 @@ class Orchestrator:
         """What does not work now, in sentences."""
         problem = self._store.condition.problem
         return [] if problem is None else [f"{problem.message} {problem.hint}"]
+
+
+def _place(session: LiveSession) -> tuple[int, str]:
+    """Where a session is among all, which is known of a deleted one, too: when it was made, in
+    microseconds, and its id."""
+    return (session.record.created_at - BEGINNING) // timedelta(microseconds=1), session.id
 
 
 def _let_go(reservation: Reservation | None, use: Use | None) -> None:

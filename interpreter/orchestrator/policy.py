@@ -16,6 +16,7 @@ from interpreter.models import ExecutionCreate, Limits, LimitsRequest, SessionCr
 from interpreter.models.commands import CommandCreate
 
 MOST_VARIABLES = 16 * 1024
+POOL_MAX = 8
 
 
 def environment(config: Config, request: SessionCreate) -> str:
@@ -65,8 +66,11 @@ def pool_size(config: Config, environment: str) -> tuple[int, int]:
     least = configured.pool_min
     if least is None:
         least = config.spares if environment == config.default_environment else 0
-    # Whoever wants none ready wants none when many are asked for, either.
-    return least, max(least, configured.pool_max) if least else 0
+    most = configured.pool_max
+    if most is None:
+        # Whoever wants none ready, and says no more, wants none when many are asked for, either.
+        most = POOL_MAX if least else 0
+    return least, max(least, most)
 
 
 def cell_timeout(config: Config, limits: Limits, asked: float | None) -> float:

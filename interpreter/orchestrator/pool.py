@@ -137,8 +137,9 @@ class WarmPool:
         began = time.monotonic()
         try:
             sandbox = await self._make()
-        except InterpreterError as e:
-            log.error("no sandbox could be made ready", environment=self.environment, reason=e.message)
+        except Exception as e:
+            reason = e.message if isinstance(e, InterpreterError) else f"{type(e).__name__}: {e}"
+            log.error("no sandbox could be made ready", environment=self.environment, reason=reason)
             self._retry = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._try_again)
         else:
             self._make_seconds = (self._make_seconds + time.monotonic() - began) / 2

@@ -65,7 +65,9 @@ class Reaper:
             else:
                 waits.append(idle)
         elif session.state is SessionState.busy and record.on_idle != "nothing":
-            waits.append(limits.idle_seconds)
+            # It may be idle from now on.
+            warning = expiry.warning_span(limits.idle_seconds) if record.on_idle == "stop" else 0
+            waits.append(limits.idle_seconds - warning)
         self._schedule(session, min(waits))
 
     def _toward(self, session: LiveSession, what: str, span: float, left: float) -> float:

@@ -38,6 +38,7 @@ from interpreter.models import (
 )
 from interpreter.models.commands import CommandCreate
 from interpreter.orchestrator import expiry, states
+from interpreter.orchestrator.admission import Waiter
 from interpreter.orchestrator.cell import Cell, Sent
 from interpreter.orchestrator.cells import Cells
 from interpreter.orchestrator.clock import tick
@@ -100,7 +101,8 @@ class LiveSession:
         """Whether it is neither being created nor being found again."""
         self.elsewhere: str | None = None
         """Why this gateway cannot do anything with it, though its sandbox may be there."""
-        self.queue_position: Callable[[], int | None] = lambda: None
+        self.waiter: Waiter | None = None
+        """Its place in the line that it was told to wait in last."""
         self.on_sandbox: Callable[[LiveSession], None] = lambda session: None
         """Told when it has got, resumed or lost its sandbox."""
         self._config = config
@@ -111,7 +113,7 @@ class LiveSession:
         """Held while its limits are changed, which a start of it waits for."""
         self._changing = asyncio.Lock()
         self._remembering = asyncio.Lock()
-        self._remembers = last_seq is None
+        self._caught_up = self._remembers = last_seq is None
         self._taking_up = False
         """Whether what an earlier gateway left is being connected to."""
         self._freezing = False
@@ -134,6 +136,7 @@ class LiveSession:
 
     def model(self, usage: Usage | None = None) -> Session:
         record = self.record
+        position = None if self.waiter is None else self.waiter.position()
         return Session(
             id=record.id,
             name=record.name,
@@ -144,7 +147,8 @@ class LiveSession:
             isolation=record.isolation,
             warm=record.warm,
             cold_because=record.cold_because,
-            queue_position=self.queue_position(),
+            queue_position=position,
+            queue_deadline=self.waiter.deadline if self.waiter and position else None,
             labels=record.labels,
             limits=record.limits,
             limits_enforced_by=record.limits_enforced_by,
@@ -306,20 +310,38 @@ class LiveSession:
         self.live = live
         live.on_end = self._on_sandbox_end
 
+    async def catch_up(self) -> None:
+        """Stores what an earlier gateway only wrote down or did not come to save again, once."""
+        async with self._remembering:
+            if not self._caught_up:
+                await save_journaled(self._store, self.id, self.events)
+                self.history.amend(set(await self._store.outdated(self.id)))
+                self._caught_up = True
+
     async def remember(self) -> None:
-        """Reads from the store what it is to know of its history, once."""
+        """Reads from the store what it is to know of its history, unless it does."""
         if self._remembers:
             return
+        await self.catch_up()
         async with self._remembering:
             if self._remembers:
                 return
-            await save_journaled(self._store, self.id, self.events)
             self.executions = await self._store.count_executions(self.id)
             ids = await self._store.last_executions(self.id, KNOWN_IDS)
             self.known_ids = OrderedDict.fromkeys([*ids, *self.known_ids])
             self.history.set_displays(await self._store.displays(self.id, MAX_SHOWN))
-            self.history.amend(set(await self._store.outdated(self.id)))
             self._remembers = True
+
+    def _let_go(self, stored: asyncio.Future[None]) -> None:
+        """It has no sandbox, and all that came of it is stored: what else of it is in memory can be read
+        from there."""
+        if stored.cancelled() or stored.exception() is not None:
+            return
+        if self.state in (SessionState.stopped, SessionState.failed):
+            self._remembers = False
+            self.known_ids.clear()
+            self.history.let_go()
+            self.events.let_go()
 
     async def give_up(self, reason: str) -> None:
         """An earlier gateway's sandbox is gone: ends what ran in it."""
@@ -560,6 +582,11 @@ class LiveSession:
                 f"POST /v1/sessions/{self.id}/start starts it again, without what was in memory.",
             )
 
+    def awaited(self) -> list[Cell]:
+        """What runs and may have somebody who waits for its end."""
+        cells = [cells.current for cells in self._all_cells() if cells.current is not None]
+        return [*cells, *(c for c in self.commands.running if not c.asked.background)]
+
     def hold_queues(self) -> None:
         """The gateway is about to stop: what waits to be run waits for the next one."""
         for cells in self._all_cells():
@@ -657,7 +684,7 @@ class LiveSession:
 
     def lost_sandbox(self, reason: str) -> None:
         """Its sandbox is not there any more, though nobody saw it end."""
-        self._on_sandbox_end(reason)
+        self._leave_sandbox(SessionState.stopped, reason)
 
     def stay_elsewhere(self, runtime: str) -> None:
         """Its sandbox is of a runtime that this gateway does not use: it is left alone."""
@@ -672,19 +699,21 @@ class LiveSession:
         if again:
             self._end(SessionState.stopped, f"it could not be started: {reason}")
         else:
-            self._fail(reason)
-
-    def _fail(self, reason: str) -> None:
-        log.warning("session failed", session=self.id, reason=reason)
-        self._end(SessionState.failed, reason)
+            log.warning("session not created", session=self.id, reason=reason)
+            self._end(SessionState.failed, reason)
 
     def _on_sandbox_end(self, reason: str) -> None:
+        self._leave_sandbox(SessionState.failed, reason)
+
+    def _leave_sandbox(self, state: SessionState, reason: str) -> None:
+        """Its sandbox is of no use any more."""
         live = self.live
         if live is not None:
             live.gone = live.gone or reason
             if not live.connected and not self._taking_up:  # else who takes it up does so
                 self._tasks.spawn(self.abandon(reason))
-            self._fail(reason)
+            log.warning("session lost its sandbox", session=self.id, state=state.value, reason=reason)
+            self._end(state, reason)
             self._tasks.spawn(live.stop())
 
     def _end(self, state: SessionState, reason: str) -> None:
@@ -694,13 +723,20 @@ class LiveSession:
         contexts, self.contexts = self.contexts, {}
         for context in contexts.values():
             context.lose(reason)
-            self._tasks.spawn(context.leave())
+        self._tasks.spawn(self._wind_up(list(contexts.values())))
         if self.replay is not None:
             self.replay.stop(reason)
         self.update(reason=reason, handle=None, contexts={})
         self._change(state, reason)
         self.created.set()
         self.on_sandbox(self)
+
+    async def _wind_up(self, contexts: list[Context]) -> None:
+        """What ran in its sandbox comes to its end."""
+        for context in contexts:
+            await context.leave()
+        await self.commands.ended()
+        self.events.along().add_done_callback(self._let_go)
 
     async def leave(self) -> None:
         """The gateway stops; the sandbox goes on, and the next gateway takes it up."""

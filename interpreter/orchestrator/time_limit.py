@@ -21,6 +21,11 @@ class TimeLimit:
         self._timer: asyncio.TimerHandle | None = None
         self._set()
 
+    @property
+    def left(self) -> float:
+        """Seconds until the end."""
+        return max(0.0, self._deadline - self._loop.time() if self._left is None else self._left)
+
     def _set(self) -> None:
         if self._timer is not None:
             self._timer.cancel()

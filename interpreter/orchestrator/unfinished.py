@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec.structs import replace
 
@@ -10,26 +12,26 @@ from interpreter.models import EventType, Execution, ExecutionStatus
 from interpreter.orchestrator.cell import Cell
 from interpreter.orchestrator.command import Command, is_command
 from interpreter.orchestrator.events import EventLog
-from interpreter.store import Store, saving_execution
+from interpreter.store import Entry, Store, saving_execution
 
 
 async def save_journaled(store: Store, session_id: str, events: EventLog) -> None:
     """Stores what the gateway was killed too early to store, and wrote down: cells, and what was
     measured of some. From then on the journal is not needed for this session."""
-    await _save_cells(store, session_id, events)
-    if not store.has_endings:
+    if (left := store.journaled(session_id)) is None:
         return
+    await _save_cells(store, session_id, events, left.entries)
     for execution in await store.unfinished(session_id):
-        if (ending := store.take_ending(execution.id)) is not None:
+        if (ending := left.endings.pop(execution.id, None)) is not None:
             facts = {"status": execution.status.value, "measured": ending}
             events.append(EventType.status, execution.id, facts)
     await events.settled()
+    if not events.closed:
+        store.told(session_id)
 
 
-async def _save_cells(store: Store, session_id: str, events: EventLog) -> None:
+async def _save_cells(store: Store, session_id: str, events: EventLog, entries: Sequence[Entry]) -> None:
     seen: set[str] = set()
-    if not (entries := store.journaled(session_id)):
-        return
     for entry in entries:
         execution = entry.execution
         if execution.id in seen or await store.has_execution(session_id, execution.id):

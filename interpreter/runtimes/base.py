@@ -175,7 +175,8 @@ class Runtime(ABC):
 
     @abstractmethod
     async def limit(self, sandbox: Sandbox, limits: Limits) -> Sandbox | None:
-        """Called at hand-over of a spare: applies other limits, or None when that takes a new one."""
+        """Called at hand-over of a spare, and when a session is to have others: applies other limits, or
+        None when that takes a new one. Raises SandboxFailed when that cannot be told now."""
 
     @abstractmethod
     async def sweep(self, known: Set[str]) -> Set[str]:

@@ -29,6 +29,10 @@ FREEZE_TRIES = 20
 T = TypeVar("T")
 
 
+class Refused(SandboxFailed):
+    """The engine said no."""
+
+
 class Containers:
     """What the runtime does with containers; ids and names both tell which one."""
 
@@ -137,8 +141,9 @@ class Containers:
             pass
         return None
 
-    async def limit(self, id: str, limits: Limits) -> bool:
-        """Applies other limits to a container that runs; False if that cannot be done."""
+    async def limit(self, id: str, limits: Limits) -> None:
+        """Applies other limits to a container that runs. Raises Refused when the engine refuses, OSError
+        when it does not answer."""
 
         def update() -> None:
             # The SDK's own method knows nothing of a limit on processes.
@@ -148,12 +153,11 @@ class Containers:
 
         try:
             await self._engine.call(update)
-        except (DockerException, OSError):
-            return False
-        return True
+        except APIError as e:
+            raise Refused(f"The engine refused: {explain(e)}") from e
 
     async def freeze(self, id: str, frozen: bool) -> None:
-        """Freezes a container or lets it go on; one that is so already is fine. Raises SandboxFailed
+        """Freezes a container or lets it go on; one that is so already is fine. Raises Refused
         when the engine refuses, OSError when it does not answer."""
         do = self._api.pause if frozen else self._api.unpause
         for tries_left in reversed(range(FREEZE_TRIES)):
@@ -165,7 +169,7 @@ class Containers:
                     return
                 # Said while processes are being made or wait for a disk, as when modules are loaded.
                 if "unable to freeze" not in explain(e) or not tries_left:
-                    raise SandboxFailed(f"The engine refused: {explain(e)}") from e
+                    raise Refused(f"The engine refused: {explain(e)}") from e
 
     async def remove(self, id: str) -> None:
         """Ends a container and removes it; one that is not there is fine. Raises OSError."""

@@ -42,13 +42,13 @@ from interpreter.runtimes import process as processes
 from interpreter.runtimes.base import Capacity, Found, Meter, Progress, Runtime, Sandbox, used_of_limit
 from interpreter.runtimes.build_steps import Step
 from interpreter.runtimes.cgroup import Group
+from interpreter.runtimes.changer import Changer
 from interpreter.runtimes.chores import LATE_SECONDS, Chores
 from interpreter.runtimes.container import Blueprint
 from interpreter.runtimes.container_handle import ContainerHandle
-from interpreter.runtimes.containers import Containers
+from interpreter.runtimes.containers import Containers, Refused
 from interpreter.runtimes.engine import Engine, endpoint, explain
 from interpreter.runtimes.fitting import Fitted
-from interpreter.runtimes.freezer import Freezer
 from interpreter.runtimes.group_meter import GroupMeter
 from interpreter.runtimes.membership import group_of_process
 from interpreter.runtimes.run_directory import RunDirectory
@@ -106,7 +106,9 @@ class DockerRuntime(Runtime):
         engine = self._engine = await Engine.open(endpoint())
         await asyncio.to_thread(self._prepare)
         self._containers = Containers(engine, self._owner)
-        self._freezer = Freezer(self._containers, self._chores, self._config.engine_timeout)
+        timeout = self._config.engine_timeout
+        self._frozen = Changer(self._containers.freeze, self._chores, timeout)
+        self._limits = Changer(self._containers.limit, self._chores, timeout)
         volumes = Volumes(engine, self._owner, self._chores)
         info = await engine.call(engine.api.info)
         self._version = info.get("ServerVersion", "")
@@ -370,10 +372,12 @@ class DockerRuntime(Runtime):
         return "paused" if state.get("Paused") else "running"
 
     async def pause(self, sandbox: Sandbox) -> None:
-        await self._freezer.set(ContainerHandle.of(sandbox.handle).container, frozen=True)
+        made = ContainerHandle.of(sandbox.handle).container
+        await self._frozen.set(made, True, False, "The container could not be paused")
 
     async def resume(self, sandbox: Sandbox) -> None:
-        await self._freezer.set(ContainerHandle.of(sandbox.handle).container, frozen=False)
+        made = ContainerHandle.of(sandbox.handle).container
+        await self._frozen.set(made, False, True, "The container could not be resumed")
 
     async def ended(self, sandbox: Sandbox) -> str:
         handle = ContainerHandle.of(sandbox.handle)
@@ -436,7 +440,13 @@ class DockerRuntime(Runtime):
             # The size of a file is in the hands of processes that run already.
             if limits.file_mb != sandbox.limits.file_mb:
                 return None
-            if not await self._containers.limit(ContainerHandle.of(sandbox.handle).container, limits):
+            made, failure = (
+                ContainerHandle.of(sandbox.handle).container,
+                "The limits could not be changed",
+            )
+            try:
+                await self._limits.set(made, limits, sandbox.limits, failure)
+            except Refused:
                 return None
         return dataclasses.replace(sandbox, limits=limits)
 
@@ -445,7 +455,8 @@ class DockerRuntime(Runtime):
     async def stop(self, sandbox: Sandbox) -> None:
         self._attached.pop(sandbox.id, None)
         handle = ContainerHandle.of(sandbox.handle)
-        self._freezer.forget(handle.container)
+        self._frozen.forget(handle.container)
+        self._limits.forget(handle.container)
         what = f"the container of {sandbox.id}"
         await self._chores.see_to(what, partial(self._end, handle), STOP_SECONDS)
 

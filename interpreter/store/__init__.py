@@ -8,7 +8,7 @@ await store.close()
 """
 
 from interpreter.errors import StoreDamaged, StoreUnavailable
-from interpreter.store.journal import Ending
+from interpreter.store.journal import Ending, Entry, File
 from interpreter.store.records import EventRow, Input, ReplayRecord, SessionRecord, WorkspaceRecord
 from interpreter.store.repair import Report, repair
 from interpreter.store.statements import (
@@ -23,7 +23,9 @@ from interpreter.store.store import Store
 
 __all__ = [
     "Ending",
+    "Entry",
     "EventRow",
+    "File",
     "Input",
     "ReplayRecord",
     "Report",

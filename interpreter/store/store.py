@@ -25,7 +25,7 @@ from interpreter.errors import StoreUnavailable
 from interpreter.models import AuditEntry, Execution
 from interpreter.store.condition import Condition
 from interpreter.store.examination import examine, journal_of, note_use
-from interpreter.store.journal import Ending, Entry, Journal
+from interpreter.store.journal import Ending, File, Journal, Left
 from interpreter.store.readers import Readers
 from interpreter.store.records import EventRow, Input, SessionRecord, WorkspaceRecord
 from interpreter.store.schema import open_for_writing
@@ -73,7 +73,7 @@ class Store:
         await asyncio.to_thread(examine, path)
         connection = await asyncio.to_thread(open_for_writing, path)
         await asyncio.to_thread(note_use, path)
-        journal = await asyncio.to_thread(Journal, journal_of(path))
+        journal = await asyncio.to_thread(_open_journal, journal_of(path), connection)
         condition = Condition()
         return cls(Writer(connection, condition), Readers(path, condition), journal, condition)
 
@@ -116,32 +116,28 @@ class Store:
             "save_execution", saving_execution(execution, record), size=len(record)
         )
 
-    def write_down(self, execution: bytes, request: bytes) -> None:
+    def write_down(self, execution: bytes, request: bytes) -> File:
         """Notes a new execution, given as JSON. A process that is killed before it is saved does not
-        forget it: `journaled` has it then. Its first save is told to `settle`."""
-        self._journal.add(execution, request)
+        forget it: `journaled` has it then. What is returned is to be handed to `settle`."""
+        return self._journal.add(execution, request)
 
-    def write_down_ending(self, ending: Ending) -> None:
-        """Notes what was measured of an execution that is about to be answered. `take_ending` has it
-        if the process is killed before it is saved; that save is told to `settle`, too."""
-        self._journal.add_ending(ending)
+    def write_down_ending(self, ending: Ending) -> File:
+        """Notes what was measured of an execution that is about to be answered. What is returned as
+        above."""
+        return self._journal.add_ending(ending)
 
-    def settle(self, saved: asyncio.Future[None]) -> None:
-        """Called when an execution that was written down is saved."""
+    def settle(self, written: File, saved: asyncio.Future[None]) -> None:
+        """Called when an execution that was written down there is saved."""
         if not saved.cancelled() and not isinstance(saved.exception(), StoreUnavailable):
-            self._journal.settle()
+            written.settle()
 
-    def journaled(self, session_id: str) -> list[Entry]:
-        """The new executions that an earlier process wrote down, saved or not, oldest first."""
-        return [e for e in self._journal.entries if e.execution.session_id == session_id]
+    def journaled(self, session_id: str) -> Left | None:
+        """What an earlier process wrote down of a session, saved or not, until it is `told`."""
+        return self._journal.left.get(session_id)
 
-    @property
-    def has_endings(self) -> bool:
-        return bool(self._journal.endings)
-
-    def take_ending(self, execution_id: str) -> Ending | None:
-        """What an earlier process wrote down of an execution that it answered, once."""
-        return self._journal.endings.pop(execution_id, None)
+    def told(self, session_id: str) -> None:
+        """Called when all that an earlier process wrote down of a session is saved."""
+        self._journal.told(session_id)
 
     def append_events(
         self,
@@ -337,6 +333,14 @@ class Store:
         return await self._readers.run(
             lambda connection: [make(*row) for row in connection.execute(query, values).fetchall()]
         )
+
+
+def _open_journal(path: Path, connection: sqlite3.Connection) -> Journal:
+    journal = Journal(path)
+    there = {id for (id,) in connection.execute("SELECT id FROM sessions")}
+    for session_id in journal.left.keys() - there:
+        journal.told(session_id)
+    return journal
 
 
 def _only(found: list[T]) -> T | None:

@@ -132,9 +132,9 @@ def test_the_audit_log_says_what_became_of_a_session_and_why(run: Run, client: C
     session.delete()
     shown = run("audit", session.id).stdout.splitlines()
     assert [line.split()[3] for line in shown[1:]] == [
-        *("session.ready", "session.stopped", "session.deleted")
+        *("session.creating", "session.ready", "session.stopped", "session.deleted")
     ]
-    assert "it was stopped" in shown[2]
+    assert "it was stopped" in shown[3]
     entries = json.loads(run("audit", session.id, "--limit", "1", "--json").stdout)["entries"]
     assert [entry["action"] for entry in entries] == ["session.deleted"]
 

@@ -188,16 +188,6 @@ def test_all_pages_of_sessions_are_read() -> None:
     assert asked == [wanted, {**wanted, "after": "s-2"}]
 
 
-async def test_a_page_whose_beginning_was_deleted_is_looked_for_again() -> None:
-    first = answer({"sessions": [session("s-2")], "next": "s-2"})
-    steps = [first, error("session_not_found", 404), answer({"sessions": [session("s-1")]})]
-    with fake_gateway(*steps) as gateway:
-        assert [s.id for s in Client(gateway.url, "t").sessions()] == ["s-1"]
-    with fake_gateway(*steps) as gateway:
-        async with AsyncClient(gateway.url, "t") as client:
-            assert [s.id for s in await client.sessions()] == ["s-1"]
-
-
 def test_a_label_that_cannot_be_looked_for_is_named() -> None:
     with pytest.raises(InvalidRequest, match="'team'"):
         Client("http://127.0.0.1:9", "t").sessions(labels={"team": "a,b"})

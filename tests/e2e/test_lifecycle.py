@@ -298,6 +298,29 @@ def test_a_running_cell_gets_more_time_up_to_the_maximum(http: httpx.Client, ses
     assert http.patch(f"{path}/{cell}", json={"timeout": 5}).json()["error"]["code"] == "wrong_state"
 
 
+def test_a_session_says_how_much_time_is_left_for_what_runs(http: httpx.Client, session: str) -> None:
+    path = f"/v1/sessions/{session}"
+    body = {"code": "import time; time.sleep(600)", "timeout": 60, "wait": False}
+    cell = http.post(f"{path}/executions", json=body).json()["id"]
+    http.post(f"{path}/commands", json={"command": "sleep 600", "timeout": 50, "background": True})
+
+    def left() -> list[tuple[float, float]]:
+        running = http.get(path).json()["running"]
+        return [(one["timeout"], one["remaining_seconds"]) for one in running]
+
+    wait_for(lambda: len(left()) == 2)
+    (first, command), (second, _) = left(), left()
+    assert (first[0], command[0]) == (60, 50)
+    assert 0 < second[1] < first[1] < 60
+    assert 0 < command[1] < 50
+    http.patch(f"{path}/executions/{cell}", json={"timeout": 100})
+    assert (left()[0][0], left()[0][1] > 60) == (100, True)
+    http.post(f"{path}/pause")
+    assert left() == left(), "it stands still"
+    http.delete(f"{path}/executions/{cell}")
+    assert [timeout for timeout, _ in left()] == [50]
+
+
 def test_a_running_cell_can_be_given_less_time(http: httpx.Client, session: str) -> None:
     path = f"/v1/sessions/{session}/executions"
     body = {"code": "import time; time.sleep(60)", "timeout": 60, "wait": False}
@@ -327,8 +350,11 @@ def test_sessions_are_found_by_state_name_and_label_page_by_page(
     assert found(label="team=red") == []
     page = http.get("/v1/sessions", params={"label": "team=blue", "limit": 2}).json()
     assert [s["name"] for s in page["sessions"]] == ["n2", "n1"]
-    rest = http.get("/v1/sessions", params={"label": "team=blue", "after": page["next"]}).json()
-    assert ([s["name"] for s in rest["sessions"]], rest["next"]) == (["n0"], None)
+    for _ in range(2):
+        rest = http.get("/v1/sessions", params={"label": "team=blue", "after": page["next"]}).json()
+        assert ([s["name"] for s in rest["sessions"]], rest["next"]) == (["n0"], None)
+        http.delete(f"/v1/sessions/{made[1]['id']}")  # the last one of the page before
+    assert http.get("/v1/sessions", params={"after": "nothing"}).status_code == 400
 
 
 def test_name_labels_and_limits_can_be_changed(http: httpx.Client, session: str, run: Any) -> None:
@@ -389,13 +415,14 @@ def test_every_change_of_state_is_recorded_with_its_cause(own_gateway: Gateway) 
         audit = client.get("/v1/audit", params={"session": id}).json()["entries"]
         after = client.get("/v1/audit", params={"session": id, "after": audit[0]["number"], "limit": 2})
         assert after.json()["entries"] == audit[1:3]
-    names = ["ready", "paused", "ready", "stopped", "creating", "ready", "stopped", "deleted"]
+    names = ["creating", "ready", "paused", "ready", "stopped", "creating", "ready"]
+    names += ["stopped", "deleted"]
     assert [entry["action"] for entry in audit] == [f"session.{name}" for name in names]
     assert all(entry["detail"]["cause"] for entry in audit[:-1])
     states = [data for _, kind, data in events if kind == "status" and "state" in data]
     assert all(change["reason"] for change in states)
     cells = ["busy", "ready"] * 3
-    assert [change["state"] for change in states] == ["ready", *cells, *names[1:6]]
+    assert [change["state"] for change in states] == ["ready", *cells, *names[2:7]]
     ends = [data["execution"] for _, kind, data in events if kind == "done"]
     assert [end["status"] for end in ends] == ["ok", "error", "timeout"]
     assert ends[1]["error"]["ename"] == "ZeroDivisionError"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 
 from tests.conftest import Gateway
@@ -126,3 +127,55 @@ def test_who_pauses_or_resumes_while_the_engine_is_away_is_told_and_the_session_
         assert soon(lambda: frozen(engine, id))
         assert run(client, id, "x + 1")["text"] == "42"
         assert not frozen(engine, id)
+
+
+def memory_limits(engine: OwnEngine) -> dict[str, int]:
+    """Of every sandbox, in megabytes."""
+    client = engine.client()
+    found = {}
+    for one in client.containers(all=True):
+        limit = client.inspect_container(one["Id"])["HostConfig"]["Memory"]
+        found[one["Labels"]["org.interpreter.sandbox"]] = limit >> 20
+    client.close()
+    return found
+
+
+def test_who_changes_limits_while_the_engine_hangs_is_told_and_they_are_what_the_session_says(
+    stalling: OwnEngine, make_gateway: MakeGateway
+) -> None:
+    settings = {"link": "socket", "engine_timeout": "3", "spares": "1"}
+    gateway = make_gateway({"DOCKER_HOST": stalling.host}, **settings).start()
+
+    def refused(answer: httpx.Response) -> None:
+        assert answer.status_code == 503, answer.text
+        assert answer.json()["error"]["code"] == "sandbox_failed"
+        assert "the engine does not answer" in answer.json()["error"]["message"]
+
+    with gateway.client() as client:
+
+        def pool() -> dict[str, int]:
+            return dict(client.get("/v1/status").json()["pools"][0])
+
+        session, other = new_session(client), new_session(client)["id"]
+        id, before = session["id"], session["limits"]["memory_mb"]
+        assert soon(lambda: (now := pool())["ready"] == now["target"] and not now["being_made"])
+        client.timeout = 60  # instead of two minutes
+        limits = {"limits": {"memory_mb": before - 100}}
+        stalling.stall()
+        try:
+            refused(client.patch(f"/v1/sessions/{id}", json=limits))
+            refused(client.post("/v1/sessions", json=limits))  # by one that stood ready
+            assert client.get(f"/v1/sessions/{id}").json()["limits"]["memory_mb"] == before
+            assert client.delete(f"/v1/sessions/{other}").status_code == 200
+        finally:
+            stalling.go_on()
+        client.timeout = 120
+
+        def as_said() -> bool:
+            found = memory_limits(stalling)
+            return other not in found and set(found.values()) == {before}
+
+        assert soon(as_said), memory_limits(stalling)
+        changed = client.patch(f"/v1/sessions/{id}", json=limits)
+        assert changed.json()["limits"]["memory_mb"] == before - 100, changed.text
+        assert memory_limits(stalling)[id] == before - 100

@@ -69,6 +69,35 @@ def test_running_cells_are_waited_for_and_answered_and_new_ones_refused(own_gate
     assert answer["text"] == "".join(f"{i}\n" for i in range(20)) + repr("x" * 2_000_000)
 
 
+def test_commands_are_waited_for_and_answered_but_not_those_in_the_background(
+    own_gateway: Gateway,
+) -> None:
+    own_gateway.settings["drain_seconds"] = "600"
+    own_gateway.start()
+    answers: list[dict[str, Any]] = []
+    waits = "echo begun; while [ ! -e go ]; do sleep 0.01; done; echo done"
+    with sessions(own_gateway) as s, sessions(own_gateway) as waiting:
+        id = s.create()
+        path = f"/v1/sessions/{id}/commands"
+        s.client.post(path, json={"command": "sleep 1000", "background": True})
+
+        def run() -> None:
+            answers.append(waiting.client.post(path, json={"command": waits, "timeout": 60}).json())
+
+        runner = threading.Thread(target=run)
+        runner.start()
+        wait_for(lambda: "begun\n" in [c["stdout"] for c in s.client.get(path).json()["commands"]])
+        terminate(own_gateway)
+        wait_for(lambda: draining(s))
+        refused = s.client.post(path, json={"command": "true"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "shutting_down")
+        (own_gateway.data / "workspaces" / id / "go").touch()
+        runner.join(30)
+        assert ended(own_gateway) == 0, "it does not wait for what nobody waits for"
+    (answer,) = answers
+    assert (answer["status"], answer["stdout"]) == ("ok", "begun\ndone\n")
+
+
 def test_a_cell_that_takes_longer_goes_on_alone_and_is_found_again(own_gateway: Gateway) -> None:
     own_gateway.settings["drain_seconds"] = "0.5"
     own_gateway.start()

@@ -139,7 +139,6 @@ def test_a_sweep_never_takes_what_is_being_made(own_gateway: Gateway) -> None:
 def test_a_session_whose_sandbox_vanished_is_told(
     own_gateway: Gateway, request: pytest.FixtureRequest
 ) -> None:
-    own_gateway.settings["reconcile_seconds"] = "0.5"
     own_gateway.start()
     with sessions(own_gateway) as s:
         id = s.create()

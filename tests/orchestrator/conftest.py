@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from interpreter.config import Config
 from interpreter.orchestrator import Orchestrator
@@ -33,8 +35,9 @@ class Gateways:
     async def open_store(self) -> Store:
         return await Store.open(self.config.data_path / "interpreter.db")
 
-    async def end(self) -> None:
+    async def end(self, on_shutdown: Literal["keep", "stop"] = "keep") -> None:
         self.started = False
+        self.orchestrator._config = replace(self.config, on_shutdown=on_shutdown)
         await self.orchestrator.close()
         await self.store.close()
 

@@ -10,6 +10,7 @@ import pytest
 
 from interpreter.errors import SandboxFailed
 from interpreter.models import ExecutionCreate, ExecutionStatus, SessionCreate, SessionState
+from interpreter.orchestrator import expiry
 from interpreter.orchestrator.clock import tick
 from interpreter.orchestrator.session import LiveSession
 from interpreter.runtimes.base import Runtime, Sandbox
@@ -104,3 +105,17 @@ async def test_a_session_that_is_used_before_its_turn_to_end_goes_on(
         session.touch()
     await reaper._tasks.done()
     assert session.state is SessionState.ready
+
+
+async def test_a_session_that_is_idle_soon_after_it_was_looked_at_is_warned_in_time(
+    gateways: Gateways,
+) -> None:
+    session = await gateways.orchestrator.create(SessionCreate(on_idle="stop"))
+    cell = await session.submit(FIRST, ExecutionCreate(code=WAITS))
+    reaper, loop = gateways.orchestrator._reaper, asyncio.get_running_loop()
+    reaper._look(session)
+    assert session.state is SessionState.busy
+    idle = session.limits.idle_seconds
+    assert reaper._due[session.id] <= loop.time() + idle - expiry.warning_span(idle)
+    (gateways.config.data_path / "workspaces" / session.id / "go").touch()
+    await cell.done

@@ -110,7 +110,9 @@ async def test_a_gateway_that_leaves_a_session_alone_keeps_what_was_written_down
     await gateways.end()
     # As if it had been killed: one cell was answered, another was sent, and neither is in the store.
     file = FileChange(path="made", change="created", size=1)
-    measured = Ending(ID, cell.started_at, 1234.5, ExecutionUsage(cpu_seconds=0.25), [file], 3)
+    measured = Ending(
+        session.id, ID, cell.started_at, 1234.5, ExecutionUsage(cpu_seconds=0.25), [file], 3
+    )
     other = replace(cell.model(), id="e-fedcba9876543210", code="6 * 7")
     journal = Journal(gateways.config.data_path / "interpreter.journal")
     journal.add_ending(measured)
@@ -127,6 +129,7 @@ async def test_a_gateway_that_leaves_a_session_alone_keeps_what_was_written_down
     assert (found.text, found.duration_ms, found.usage) == ("done\n", 1234.5, measured.usage)
     assert (found.files, found.files_left_out) == ([file], 3)
     assert (await result(gateways, session, other.id)).text == "42"
+    assert gateways.store.journaled(session.id) is None, "and from then on it is in the store"
 
 
 async def left_running(gateways: Gateways) -> str:
