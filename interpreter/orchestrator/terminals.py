@@ -29,7 +29,7 @@ from interpreter.models.commands import TerminalName
 from interpreter.orchestrator.command import Exit
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.live_sandbox import LiveSandbox
-from interpreter.orchestrator.processes import patience
+from interpreter.orchestrator.processes import clean, patience
 from interpreter.orchestrator.scrollback import KEPT, Scrollback
 from interpreter.orchestrator.tasks import Tasks
 
@@ -228,12 +228,14 @@ class Terminals:
             terminal.show(f"[the terminal before this one is over: {before}]\r\n")
         live.link.open({"terminal": name}, partial(self._take_in, terminal))
         async with patience():
-            await self._start(live, name)
+            answer = await self._start(live, name)
+        if "error" in answer:
+            self._over(terminal, f"it could not be started: {clean(str(answer['error']), 300)}")
         return terminal
 
-    async def _start(self, live: LiveSandbox, name: str) -> None:
+    async def _start(self, live: LiveSandbox, name: str) -> dict[str, Any]:
         size = {"rows": ROWS, "cols": COLUMNS}
-        await live.link.command("terminal", terminal=name, env=self._variables, **size)
+        return await live.link.command("terminal", terminal=name, env=self._variables, **size)
 
     async def end(self, name: str) -> None:
         """Ends a terminal with all that was started in it."""
