@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from interpreter.config import Config
+from interpreter.link.connection import Handler
 from interpreter.models import ExecutionCreate, ExecutionStatus, SessionCreate, SessionState
 from interpreter.models.commands import CommandCreate
 from interpreter.orchestrator import Orchestrator
@@ -80,30 +81,32 @@ async def test_every_line_arrives_once_and_in_order_however_often_the_link_break
 
 
 async def test_what_is_asked_for_while_there_is_no_connection_is_started_when_there_is_one(
-    cut: Cut,
+    cut: Cut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = await cut.orchestrator.create(SessionCreate())
     assert session.live is not None
     link = session.live.link
+    opened, open = asyncio.Event(), link.open
+
+    def noted(info: dict[str, Any], handler: Handler) -> int:
+        stream = open(info, handler)
+        if len(link.wire.streams) == 4 + 1 + 1 + 4:  # of two kernels, the command and the terminal
+            opened.set()
+        return stream
+
+    monkeypatch.setattr(link, "open", noted)
     cut.connecting.clear()
     cut.connections[-1].abort()
     await link.lost()
     command = session.run_command("c-0123456789abcdef", CommandCreate(command="echo on", timeout=60))
     terminal = asyncio.create_task(session.terminal("main"))
     context = asyncio.create_task(session.create_context("other"))
-
-    def asked() -> set[str]:
-        return {name for info in link.wire.streams.values() for name in info}
-
     async with asyncio.timeout(120):
-        while not asked() >= {"command", "terminal"} or len(link.wire.streams) < 10:
-            await asyncio.sleep(0.01)
+        await opened.wait()
         cut.connecting.set()
         await command.done
         assert (command.status, command.model().text) == (ExecutionStatus.ok, "on\n")
-        async for shown in (await terminal).view():
-            if shown:
-                break
+        assert await anext((await terminal).view())
         assert (await context).name == "other"
 
 
