@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from interpreter import AsyncClient, Client, EventType
+from interpreter.client.errors import ConnectionLost
 from interpreter.errors import InputNotExpected, SessionNotFound, TooManyCommands
 from interpreter.models import ExecutionStatus
 from tests.conftest import Gateway
@@ -47,6 +48,11 @@ def test_a_terminal_is_typed_into_and_read(client: Client) -> None:
             terminal.resize(30, 90)
             terminal.send("stty size; exit\r")
             shown = "".join(terminal)
+            terminal.close()
+            with pytest.raises(ConnectionLost):
+                terminal.send("x")
+            with pytest.raises(ConnectionLost):
+                terminal.resize(20, 80)
         assert "30 90\r\n" in shown
         assert "this terminal is over: its shell exited with 0" in shown
         assert s.terminals() == []
@@ -81,5 +87,10 @@ async def test_the_same_with_await(gateway: Gateway) -> None:
             await terminal.resize(30, 90)
             await terminal.send("stty size; exit\r")
             shown = "".join([text async for text in terminal])
+            await terminal.close()
+            with pytest.raises(ConnectionLost):
+                await terminal.send("x")
+            with pytest.raises(ConnectionLost):
+                await terminal.resize(20, 80)
         assert "30 90\r\n" in shown
         assert await s.terminals() == []
