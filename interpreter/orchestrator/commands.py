@@ -200,8 +200,6 @@ class Commands(Cells):
 
     def _take_in(self, command: Command, event: Incoming) -> None:
         if isinstance(event, Closed):
-            if self._live is not None:
-                self._live.link.forget(event.stream)
             command.exit = Exit.read(event.info)
             self._finish_by_exit(command)
             if not command.status.final:
@@ -275,6 +273,8 @@ class Commands(Cells):
         if isinstance(cell, Command):
             cell.measure()
             self._running.pop(cell.id, None)
+            if self._live is not None and cell.stream is not None:
+                self._live.link.forget(cell.stream)
         super()._finish(cell, status, reason, by_reply=by_reply)
         self._on_activity()
 
