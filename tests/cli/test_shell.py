@@ -41,7 +41,7 @@ def test_ctrl_c_ends_the_command(
         screen.expect("on\n", 90)
         screen.type("\x03")
         assert screen.exit_code(90) == 130
-    last = client.session(session).shell.list()[-1]
+    last = client.session(session).shell.list(running=False)[-1]
     assert last.status is ExecutionStatus.cancelled
 
 

@@ -35,9 +35,10 @@ def test_commands_are_run_started_fed_listed_and_cancelled(client: Client) -> No
             s.shell("true")
         assert s.shell.get(running.id).cancel().status is ExecutionStatus.cancelled
         assert running.wait().stdout == "got it\n"
-        assert [c.status.value for c in s.shell.list()][-2:] == ["cancelled", "running"]
-        assert [c.id for c in s.shell.list(running=True)] == [other.id]
-        assert [c.id for c in s.shell.list(newest=True, limit=2)] == [other.id, running.id]
+        assert [c.status.value for c in s.shell.list(running=False)][-2:] == ["cancelled", "running"]
+        assert [c.id for c in s.shell.list()] == [other.id]
+        newest = s.shell.list(newest=True, limit=2, running=False)
+        assert [c.id for c in newest] == [other.id, running.id]
         assert list(running.events())[-1].type is EventType.done
         assert running.info.status is not ExecutionStatus.running
 
@@ -80,8 +81,8 @@ async def test_the_same_with_await(gateway: Gateway) -> None:
         assert ((await running.wait()).stdout, running.info.exit_code) == ("text", 4)
         kinds = [event.type.value async for event in running.events()]
         assert kinds[-1] == "done"
-        assert [c.id for c in await s.shell.list()][-1] == running.id
-        assert await s.shell.list(running=True) == []
+        assert [c.id for c in await s.shell.list(running=False)][-1] == running.id
+        assert await s.shell.list() == []
         assert (await (await s.shell.get(running.id)).cancel()).exit_code == 4
         async with s.terminal() as terminal:
             await terminal.resize(30, 90)
