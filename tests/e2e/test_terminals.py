@@ -16,6 +16,7 @@ from websockets.exceptions import InvalidStatus
 from tests import user_images
 from tests.conftest import Gateway, only
 from tests.e2e.test_restart_of_the_gateway import wait_for
+from tests.e2e.test_shell_commands import MAKEFILE
 from tests.e2e.viewer import Viewer
 from tests.environments import configured
 from tests.environments import session as environment_session
@@ -35,8 +36,24 @@ RUN set -eu; . /etc/os-release; \\
     fi; \\
     export APT_CONFIG=/build/apt.conf DEBIAN_FRONTEND=noninteractive; \\
     apt-get update -qq; \\
-    apt-get install -qq --no-install-recommends vim-tiny less procps
+    apt-get install -qq --no-install-recommends vim-tiny less procps make
 USER 1000:1000
+"""
+
+DAEMON = """
+import os, time
+ready, tell = os.pipe()
+if os.fork():
+    os.read(ready, 1)
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+for fd in range(3):
+    os.dup2(os.open(os.devnull, os.O_RDWR), fd)
+open('daemon.pid', 'w').write(str(os.getpid()))
+os.write(tell, b'x')
+time.sleep(600)
 """
 
 
@@ -220,8 +237,10 @@ def test_what_vim_asked_is_not_asked_again(view: Open) -> None:
     assert [question for question in asked if re.search(question, later.all)] == []
 
 
-def use_programs(viewer: Viewer) -> None:
+def use_programs(viewer: Viewer, http: httpx.Client, session: str) -> None:
     """Each is typed at when it is there, and left when it has shown what it should."""
+    for name, content in {"Makefile": MAKEFILE, "daemon.py": DAEMON}.items():
+        http.put(f"/v1/sessions/{session}/files/{name}", content=content.encode())
     viewer.see(PROMPT)
     viewer.resize(24, 80)
     viewer.type("python3 -q\r")
@@ -251,11 +270,18 @@ def use_programs(viewer: Viewer) -> None:
     viewer.see(PROMPT)
     viewer.type("cat written\r")
     viewer.see(r"\nhello from vim\r\n|\rhello from vim\r\n")
+    viewer.type("make -s -j4 && wc -l < whole\r")
+    viewer.see(r"2000\r\n")
+    viewer.type("python3 daemon.py; exit\r")
+    viewer.see_the_end()
+    asked = {"command": "kill -0 $(cat daemon.pid)"}
+    daemon = http.post(f"/v1/sessions/{session}/commands", json=asked).json()
+    assert daemon["exit_code"] == 0, "it outlives its terminal"
 
 
 @only("embedded")
-def test_python_and_top_and_less_and_vim(view: Open) -> None:
-    use_programs(view())
+def test_programs_of_a_terminal(view: Open, http: httpx.Client, session: str) -> None:
+    use_programs(view(), http, session)
 
 
 def test_programs_of_an_image(engine: docker.APIClient, data_root: Path) -> None:
@@ -263,7 +289,8 @@ def test_programs_of_an_image(engine: docker.APIClient, data_root: Path) -> None
     settings = f'[environments.programs]\nimage = "{image}"\n'
     with configured(data_root, settings) as gateway, environment_session(gateway, "programs") as cells:
         viewer = Viewer(gateway, cells.created["id"])
-        use_programs(viewer)
+        with gateway.client() as client:
+            use_programs(viewer, client, cells.created["id"])
         viewer.close()
 
 
