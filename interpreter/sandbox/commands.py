@@ -200,8 +200,9 @@ class Commands:
                 outlets.append(outlet := Outlet(name))
                 theirs.callback(os.close, outlet.end)
                 ours.callback(self._let_go, outlet)
+            ends = (inlet.end, outlets[0].end, outlets[1].end)
             command.pid, command.number = self._offspring.start(
-                command.id, argv, asked["cwd"], asked["env"], (inlet.end, *(o.end for o in outlets))
+                command.id, argv, asked["cwd"], asked["env"], ends
             )
             inlet.write(given, last=not asked["interactive"])
             for outlet in outlets:
