@@ -22,6 +22,7 @@ from interpreter.cli.attach import pick, read_pairs
 from interpreter.cli.exits import OF_STATUS, Exit, complain
 from interpreter.client import AsyncClient, Client
 from interpreter.client.async_terminal import AsyncTerminal
+from interpreter.client.errors import ConnectionLost
 from interpreter.client.shell import RunningCommand
 from interpreter.models import EventType, ExecutionStatus
 
@@ -114,21 +115,29 @@ async def _attach(session_id: str, name: str) -> int:
     async with AsyncClient(by="cli") as client:
         session = await client.session(session_id)
         async with session.terminal(name) as terminal:
-            modes = Modes()
-            showing = asyncio.create_task(_show_terminal(terminal, modes))
-            typing = asyncio.create_task(_type(terminal))
-            await asyncio.wait({showing, typing}, return_when="FIRST_COMPLETED")
-            left = not showing.done()
-            for task in (showing, typing):
-                task.cancel()
-            results = await asyncio.gather(showing, typing, return_exceptions=True)
-            _write(modes.undo().encode())
-            for result in results:
-                if isinstance(result, Exception):
-                    raise result
+            left = await _use(terminal)
     if left:
         os.write(1, f"\r\n[left; 'interpreter shell {session_id}' comes back]\r\n".encode())
     return Exit.ok
+
+
+async def _use(terminal: AsyncTerminal) -> bool:
+    """Returns when the terminal is over, or the user leaves it; whether that is so."""
+    modes = Modes()
+    showing = asyncio.create_task(_show_terminal(terminal, modes))
+    typing = asyncio.create_task(_type(terminal))
+    await asyncio.wait({showing, typing}, return_when="FIRST_COMPLETED")
+    if typing.done() and typing.exception() is None and not typing.result():
+        await asyncio.wait({showing})
+    left = not showing.done()
+    for task in (showing, typing):
+        task.cancel()
+    results = await asyncio.gather(showing, typing, return_exceptions=True)
+    _write(modes.undo().encode())
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return left
 
 
 async def _show_terminal(terminal: AsyncTerminal, modes: Modes) -> None:
@@ -142,8 +151,8 @@ def _write(data: bytes) -> None:
         data = data[os.write(1, data) :]
 
 
-async def _type(terminal: AsyncTerminal) -> None:
-    """Returns when the user leaves."""
+async def _type(terminal: AsyncTerminal) -> bool:
+    """Returns whether the user left; else there is nothing to type to, and why is still to be shown."""
     loop = asyncio.get_running_loop()
     events: asyncio.Queue[bytes | None] = asyncio.Queue()
     loop.add_reader(0, lambda: events.put_nowait(os.read(0, CHUNK)))
@@ -161,7 +170,9 @@ async def _type(terminal: AsyncTerminal) -> None:
             if text := decoder.decode(before):
                 await terminal.send(text)
             if leaves or not typed:
-                return
+                return True
+    except ConnectionLost:
+        return False
     finally:
         loop.remove_reader(0)
         loop.remove_signal_handler(signal.SIGWINCH)

@@ -64,10 +64,10 @@ class AsyncShell:
         limit: int | None = None,
         after: str | None = None,
         newest: bool = False,
-        running: bool = False,
+        running: bool = True,
     ) -> list[Command]:
-        """The session's commands, oldest first or `newest`, from the one after `after`; `running` ones
-        only, if that is asked for."""
+        """The session's commands that run, or else all, oldest first or `newest`, from the one after
+        `after`."""
         call = requests.commands(self._session_id, limit, after, newest=newest, running=running)
         return (await self._carrier.send(call)).commands
 

@@ -39,10 +39,16 @@ class AsyncTerminal:
     async def send(self, text: str) -> None:
         """Types this; Enter is a carriage return."""
         for message in protocol.typed(text):
-            await self._socket.send(message)
+            await self._send(message)
 
     async def resize(self, rows: int, columns: int) -> None:
-        await self._socket.send(protocol.sized(rows, columns))
+        await self._send(protocol.sized(rows, columns))
+
+    async def _send(self, message: str) -> None:
+        try:
+            await self._socket.send(message)
+        except ConnectionClosed as e:
+            raise protocol.refused(self._carrier.wire.place, e) from None
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """What it shows, from what is kept of earlier on, until it is over."""

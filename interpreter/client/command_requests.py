@@ -61,7 +61,7 @@ def commands(
         "limit": limit,
         "after": after,
         "newest": "true" if newest else None,
-        "running": "true" if running else None,
+        "running": "true" if running else "false",
     }
     return Call(
         method="GET",

@@ -32,10 +32,16 @@ class Terminal:
     def send(self, text: str) -> None:
         """Types this; Enter is a carriage return."""
         for message in protocol.typed(text):
-            self._socket.send(message)
+            self._send(message)
 
     def resize(self, rows: int, columns: int) -> None:
-        self._socket.send(protocol.sized(rows, columns))
+        self._send(protocol.sized(rows, columns))
+
+    def _send(self, message: str) -> None:
+        try:
+            self._socket.send(message)
+        except ConnectionClosed as e:
+            raise protocol.refused(self._carrier.wire.place, e) from None
 
     def __iter__(self) -> Iterator[str]:
         """What it shows, from what is kept of earlier on, until it is over."""

@@ -51,9 +51,9 @@ async def run_command(call: ApiHandler) -> Any:
 
 
 class CommandPage(Page, forbid_unknown_fields=True):
-    """Which commands to list: as for executions; with `running` only those that run."""
+    """Which commands to list: of those that run, or else of all, as for executions."""
 
-    running: bool = False
+    running: bool = True
 
 
 async def list_commands(call: ApiHandler) -> Any:
@@ -126,7 +126,7 @@ OPERATIONS = [
     Operation(
         "GET",
         ALL,
-        "List the commands of a session, oldest first, or only those that run",
+        "List the commands of a session that run, oldest first, or with running=false all of them",
         list_commands,
         query=CommandPage,
         answers={200: CommandList},

@@ -33,10 +33,9 @@ ACK_DELAY = 0.1
 ANSWER_SECONDS = 20.0
 """How long a kernel host that could answer has for it."""
 LARGE = 64 * 1024
-"""Bytes of a command that waits until there is room for it."""
+"""Bytes of a command that waits until there is more room than it takes."""
 CROWDED = BUDGET // 2
-"""Bytes of commands that the sandbox has not acknowledged; no large one is added to them. One is at most
-4 MB, so that the small ones always have room."""
+"""Bytes of commands that the sandbox has not acknowledged; no large one is added to them."""
 FLAPPING = 3
 """More connections than this in that time are of the sandbox's own making."""
 
@@ -213,8 +212,9 @@ class Link(asyncio.Protocol):
         self._next_command += 1
         said = json.dumps({"id": number, "do": do, **arguments}, ensure_ascii=False)
         data = said.encode(errors="surrogatepass")
-        if len(data) > LARGE:
-            await self._room()
+        while not self._has_room(len(data)):
+            # A large one may have to wait for others like it; a small one only if nothing is read.
+            await self.heard(self._room(len(data)), within if len(data) <= LARGE else math.inf)
         answer: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._commands[number] = answer
         try:
@@ -228,8 +228,14 @@ class Link(asyncio.Protocol):
         """Whether the sandbox has much to acknowledge of what it was asked."""
         return self.wire.kept(CONTROL) > CROWDED
 
-    async def _room(self) -> None:
-        while self.crowded and not self.closed:
+    def _has_room(self, size: int) -> bool:
+        """Whether a command can be added to those that are not acknowledged. However large it is, one is
+        sent when there is no other: as JSON it can be several times as long as what it says."""
+        kept = self.wire.kept(CONTROL)
+        return not kept or (kept + size <= BUDGET and (size <= LARGE or not self.crowded))
+
+    async def _room(self, size: int) -> None:
+        while not self._has_room(size) and not self.closed:
             self._acknowledged.clear()
             await self._acknowledged.wait()
         if self.closed:

@@ -388,6 +388,9 @@ class Wire:
             state.credit = min(WINDOW, max(0, peer_windows.get(number, WINDOW)))
             if state.queue:
                 self._ready.append(number)
+        if self._ready and self._ready[0] == CONTROL:
+            # What is asked for there is about a stream that may still have to be opened.
+            self._ready.rotate(-1)
         self._fill()
         facts = hello.get("facts")
         return Connected(facts if isinstance(facts, dict) else {}, self.streams)

@@ -157,6 +157,7 @@ class Commands(Cells):
         live = self._live
         if live is None:
             return
+        new = command.stream is None
         if command.stream is None:
             if self.watched is None:
                 self.watched = await live.watched()
@@ -177,11 +178,15 @@ class Commands(Cells):
             info = {"command": command.id}
             command.stream = live.link.open(info, partial(self._take_in, command))
         asked = command.asked
-        await live.link.command(
+        answer = await live.link.command(
             "run", within=STOP_SECONDS, command=command.id, text=asked.command, argv=asked.argv,
             cwd=asked.cwd, env={**self.variables, **asked.env}, stdin=asked.stdin,
             interactive=asked.interactive,
         )  # fmt: skip
+        # One that an earlier gateway left is not run again, and that says nothing of it.
+        if "error" in answer or (new and answer.get("run") is not True):
+            problem = Exit(problem=str(answer.get("error", "the sandbox did not take it")))
+            self._finish(command, *(command.verdict or (problem.status, problem.reason)))
 
     def _watch(self, command: Command) -> None:
         if self.watched is not None:
@@ -195,8 +200,6 @@ class Commands(Cells):
 
     def _take_in(self, command: Command, event: Incoming) -> None:
         if isinstance(event, Closed):
-            if self._live is not None:
-                self._live.link.forget(event.stream)
             command.exit = Exit.read(event.info)
             self._finish_by_exit(command)
             if not command.status.final:
@@ -271,6 +274,8 @@ class Commands(Cells):
         if isinstance(cell, Command):
             cell.measure()
             self._running.pop(cell.id, None)
+            if self._live is not None and cell.stream is not None:
+                self._live.link.forget(cell.stream)
         super()._finish(cell, status, reason, by_reply=by_reply)
         self._on_activity()
 

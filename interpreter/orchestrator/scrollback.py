@@ -23,12 +23,13 @@ LINE = 1000
 """How far a line's start is looked for."""
 
 SEQUENCE = re.compile(
-    r"(?:\x1b\[|\x9b)(?P<csi>[0-?]*[ -/]*[@-~])"
-    r"|(?:\x1b\]|\x9d)(?P<osc>[^\x07\x1b\x9c]*)(?:\x07|\x1b\\|\x9c)"
-    r"|(?:\x1bP|\x90)(?P<dcs>[^\x1b\x9c]*)(?:\x1b\\|\x9c)"
-    r"|(?P<asks>\x05|\x1bZ|\x9a|(?:\x1b_|\x9f)[^\x1b\x9c]*(?:\x1b\\|\x9c))"
+    r"(?:\x1b\[|\x9b)(?P<csi>[0-?]*+[ -/]*+[@-~])"
+    r"|(?:\x1b\]|\x9d)(?P<osc>[^\x07\x1b\x90\x98\x9b-\x9f]*+)(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1bP|\x90)(?P<dcs>[^\x1b\x90\x98\x9b-\x9f]*+)(?:\x1b\\|\x9c)"
+    r"|(?P<asks>\x05|\x1bZ|\x9a|(?:\x1b_|\x9f)[^\x1b\x90\x98\x9b-\x9f]*+(?:\x1b\\|\x9c))"
 )
-"""What a terminal obeys, by kind. Each is read once, whatever follows: hostile text costs no more."""
+"""What a terminal obeys, by kind. None goes on where another begins, as terminals have it: so each
+character is looked at once, and hostile text costs no more than other text."""
 ASKING = re.compile(
     r"[?>=]?[0-9;]*c"  # what it is
     r"|\??[0-9;]*n"  # how it is, where the cursor is

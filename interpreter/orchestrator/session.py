@@ -90,7 +90,14 @@ class LiveSession:
             others=self._all_that_run,
         )
         self.commands.variables = record.env
-        self.terminals = Terminals(record.id, self.events, record.env, self.touch)
+        self.terminals = Terminals(
+            record.id,
+            self.events,
+            record.env,
+            self.touch,
+            record.terminals,
+            lambda known: self.update(terminals=known),
+        )
         self.taps = Taps()
         """Who listens to its kernels besides."""
         self.last_activity = record.last_activity

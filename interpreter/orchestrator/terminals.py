@@ -4,7 +4,7 @@ A terminal is a stream on the link. What it shows is kept, as much as fits into 
 along; each viewer has a place in it. One that comes first sees what is kept, one that is too slow
 leaves something out, and none of them costs memory or holds up the others. Nothing of it is
 recorded. A terminal outlives the gateway: the next one has the sandbox show again what it kept.
-One that is over is told of by the next of its name.
+One that is over is told of by the next of its name, also after that.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeGuard
@@ -29,7 +28,7 @@ from interpreter.models.commands import TerminalName
 from interpreter.orchestrator.command import Exit
 from interpreter.orchestrator.events import EventLog
 from interpreter.orchestrator.live_sandbox import LiveSandbox
-from interpreter.orchestrator.processes import patience
+from interpreter.orchestrator.processes import clean, patience
 from interpreter.orchestrator.scrollback import KEPT, Scrollback
 from interpreter.orchestrator.tasks import Tasks
 
@@ -38,8 +37,10 @@ ROWS, COLUMNS = 24, 80
 END_SECONDS = 60.0
 TYPE_SECONDS = 20.0
 """How long a program may leave what was typed unread; a viewer that waits longer is taken for dead."""
-MOST_ENDS = 256
+MOST_ENDS = 64
 """Terminals that are over of which is remembered why."""
+LONGEST_END = 300
+"""Characters of why."""
 USE_SECONDS = 1.0
 """How often it is said that a terminal which shows something to somebody is used."""
 
@@ -58,6 +59,8 @@ class Terminal:
         self.name = name
         self.ended: str | None = None
         """Why it is over; None while it is not."""
+        self.stream: int | None = None
+        """Of the link, once it is open."""
         self.created_at = created_at
         self.last_activity = datetime.now(UTC)
         self.viewers = 0
@@ -169,14 +172,18 @@ class Terminals:
         events: EventLog,
         variables: dict[str, str],
         on_use: Callable[[], None],
+        known: Mapping[str, str | None],
+        store: Callable[[dict[str, str | None]], object],
     ) -> None:
-        """`on_use` is called now and then while a terminal shows something to somebody."""
+        """`on_use` is called now and then while a terminal shows something to somebody. `known` is what
+        an earlier gateway had stored: the terminals there were, and why those that are over are."""
         self._events = events
         self._variables = variables
         self._on_use = on_use
         self._all: dict[str, Terminal] = {}
-        self._ends: OrderedDict[str, str] = OrderedDict()
-        """Why those that are over are, by name."""
+        self._known = dict(known)
+        """By name, those that ended first first; None is one that is not over."""
+        self._store = store
         self._live: LiveSandbox | None = None
         self._tasks = Tasks(f"terminals of {session_id}")
 
@@ -193,18 +200,40 @@ class Terminals:
                 continue
             if not _is_name(name) or len(self._all) >= limits.commands:
                 self._tasks.spawn(live.link.command("hang_up", within=END_SECONDS, terminal=name))
+                if name in self._known:
+                    self._remember(name, "there were more terminals than may be")
                 continue
             terminal = self._all[name] = Terminal(name, live, None, self._on_use)
+            terminal.stream = stream
             live.link.on_stream(stream, partial(self._take_in, terminal))
             # If it was not started any more, it is now; else that is refused.
             self._tasks.spawn(self._start(live, name))
             self._tasks.spawn(live.link.command("replay", terminal=name))
+            if self._known.get(name, "") is not None:
+                self._remember(name, None)
+        self._lost("it was not there any more when the gateway started again")
 
     def lose(self, reason: str) -> None:
         """The sandbox is gone."""
         self._live = None
         for terminal in self.all():
             self._over(terminal, reason)
+        self._lost(reason)
+
+    def _lost(self, reason: str) -> None:
+        """Those that an earlier gateway left, and that are not here, are over."""
+        for name, end in list(self._known.items()):
+            if end is None and name not in self._all:
+                self._remember(name, reason)
+
+    def _remember(self, name: str, end: str | None) -> None:
+        """Has it stored, with the events so far, that a terminal is there or why it is over."""
+        self._known.pop(name, None)
+        self._known[name] = None if end is None else end[:LONGEST_END]
+        ends = [name for name, end in self._known.items() if end is not None]
+        for oldest in ends[:-MOST_ENDS]:
+            del self._known[oldest]
+        self._store(dict(self._known))
 
     def all(self) -> list[Terminal]:
         return [self._all[name] for name in sorted(self._all)]
@@ -224,16 +253,19 @@ class Terminals:
             raise TooManyCommands(f"{len(self._all)} terminals are there, and no more may be.")
         live = self._live
         terminal = self._all[name] = Terminal(name, live, datetime.now(UTC), self._on_use)
-        if (before := self._ends.pop(name, None)) is not None:
+        if (before := self._known.get(name)) is not None:
             terminal.show(f"[the terminal before this one is over: {before}]\r\n")
-        live.link.open({"terminal": name}, partial(self._take_in, terminal))
+        terminal.stream = live.link.open({"terminal": name}, partial(self._take_in, terminal))
+        self._remember(name, None)
         async with patience():
-            await self._start(live, name)
+            answer = await self._start(live, name)
+        if "error" in answer:
+            self._over(terminal, f"it could not be started: {clean(str(answer['error']), 300)}")
         return terminal
 
-    async def _start(self, live: LiveSandbox, name: str) -> None:
+    async def _start(self, live: LiveSandbox, name: str) -> dict[str, Any]:
         size = {"rows": ROWS, "cols": COLUMNS}
-        await live.link.command("terminal", terminal=name, env=self._variables, **size)
+        return await live.link.command("terminal", terminal=name, env=self._variables, **size)
 
     async def end(self, name: str) -> None:
         """Ends a terminal with all that was started in it."""
@@ -245,8 +277,6 @@ class Terminals:
 
     def _take_in(self, terminal: Terminal, event: Incoming) -> None:
         if isinstance(event, Closed):
-            if self._live is not None:
-                self._live.link.forget(event.stream)
             exit = Exit.read(event.info)
             self._over(terminal, exit.reason or f"its shell exited with {exit.exit_code}")
         elif isinstance(event, Message) and len(event.parts) == 2:
@@ -260,11 +290,11 @@ class Terminals:
 
     def _over(self, terminal: Terminal, reason: str) -> None:
         terminal.end(reason)
+        if self._live is not None and terminal.stream is not None:
+            self._live.link.forget(terminal.stream)
         if self._all.get(terminal.name) is terminal:
             del self._all[terminal.name]
-            self._ends[terminal.name] = reason
-            if len(self._ends) > MOST_ENDS:
-                self._ends.popitem(last=False)
+            self._remember(terminal.name, reason)
 
     def close(self) -> None:
         """The gateway stops; the terminals go on."""

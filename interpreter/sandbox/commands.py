@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import struct
 import termios
 from collections import deque
@@ -161,7 +162,9 @@ class Commands:
             return
         try:
             self._start(command, asked)
-        except (OSError, ValueError) as e:
+        except Exception as e:
+            if command.pid is not None:
+                os.killpg(command.pid, signal.SIGKILL)
             self._close(command, problem_report(e))
         self._uplink.answer(asked, run=True)
 
@@ -187,26 +190,26 @@ class Commands:
 
     def _start(self, command: Command, asked: dict[str, Any]) -> None:
         argv = asked["argv"] or [shell(), "-c", asked["text"]]
-        outlets = [Outlet(b"stdout"), Outlet(b"stderr")]
-        inlet = Inlet(self._reactor)
-        ends = (inlet.end, outlets[0].end, outlets[1].end)
-        try:
+        given = asked["stdin"].encode()
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            inlet = Inlet(self._reactor)
+            theirs.callback(os.close, inlet.end)
+            ours.callback(inlet.close)
+            outlets = []
+            for name in (b"stdout", b"stderr"):
+                outlets.append(outlet := Outlet(name))
+                theirs.callback(os.close, outlet.end)
+                ours.callback(self._let_go, outlet)
+            ends = (inlet.end, outlets[0].end, outlets[1].end)
             command.pid, command.number = self._offspring.start(
                 command.id, argv, asked["cwd"], asked["env"], ends
             )
-        except BaseException:
+            inlet.write(given, last=not asked["interactive"])
             for outlet in outlets:
-                os.close(outlet.fd)
-            inlet.close()
-            raise
-        finally:
-            for end in ends:
-                os.close(end)
+                self._listen(command, outlet)
+            ours.pop_all()
         command.outlets, command.inlet = outlets, inlet
         self._by_pid[command.pid] = command
-        inlet.write(asked["stdin"].encode(), last=not asked["interactive"])
-        for outlet in outlets:
-            self._listen(command, outlet)
 
     def _listen(self, command: Command, outlet: Outlet) -> None:
         self._reactor.watch(outlet.fd, partial(self._relay, command, outlet))
@@ -220,8 +223,11 @@ class Commands:
         if data := outlet.read():
             self._uplink.send(command.stream, [outlet.name, data])
         if not outlet.open:
-            self._reactor.forget(outlet.fd)
-            os.close(outlet.fd)
+            self._let_go(outlet)
+
+    def _let_go(self, outlet: Outlet) -> None:
+        self._reactor.forget(outlet.fd)
+        os.close(outlet.fd)
 
     def reaped(self, pid: int, status: int) -> None:
         """A child has ended; maybe it was a command."""
@@ -288,5 +294,4 @@ class Commands:
     def _shut(self, outlet: Outlet) -> None:
         outlet.open = False
         self._left_open.remove(outlet)
-        self._reactor.forget(outlet.fd)
-        os.close(outlet.fd)
+        self._let_go(outlet)

@@ -72,7 +72,18 @@ class Offspring:
 
     def end(self, command: dict[str, Any], pid: int, number: int) -> None:
         """Ends a program and all that it has started; the command is answered when that is done."""
-        self._endings.begin(command, lambda m: m.number == number or m.process.group == pid)
+        group = pid if self._is_there(pid) else None
+        self._endings.begin(command, lambda m: m.number == number or m.process.group == group)
+
+    def hang_up(self, pid: int) -> None:
+        """What a shell is told when its terminal goes; it does not listen to SIGTERM."""
+        if self._is_there(pid):
+            with contextlib.suppress(OSError):
+                os.killpg(pid, signal.SIGHUP)
+
+    def _is_there(self, pid: int) -> bool:
+        """Whether it was not reaped: afterwards its number may be another's, and that of its group."""
+        return pid in self._census.programs
 
 
 def shell() -> str:
@@ -90,12 +101,6 @@ def problem_report(problem: Exception) -> dict[str, Any]:
     if isinstance(problem, OSError):
         return {"problem": f"{problem.strerror}: {problem.filename}"[:1000]}
     return {"problem": str(problem)[:1000]}
-
-
-def hang_up(pid: int) -> None:
-    """What a shell is told when its terminal goes; it does not listen to SIGTERM."""
-    with contextlib.suppress(OSError):
-        os.killpg(pid, signal.SIGHUP)
 
 
 def whole_characters(data: bytes) -> int:

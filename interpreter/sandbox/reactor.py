@@ -24,8 +24,8 @@ class Reactor:
         if not events:
             self.forget(fd)
         elif fd not in self._callbacks:
+            self._epoll.register(fd, events)  # which fails where too much is waited for already
             self._callbacks[fd], self._events[fd] = on_ready, events
-            self._epoll.register(fd, events)
         elif self._events[fd] != events:
             self._events[fd] = events
             self._epoll.modify(fd, events)

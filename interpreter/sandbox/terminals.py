@@ -18,7 +18,6 @@ from typing import Any
 from interpreter.sandbox.offspring import (
     Offspring,
     exit_report,
-    hang_up,
     problem_report,
     shell,
     whole_characters,
@@ -51,6 +50,8 @@ class Terminal:
         self.pid: int | None = None
         self.number = 0
         self.status: int | None = None
+        self.last_reads = LAST_READS
+        """How often it is still read after its shell has ended."""
         self.shown = bytearray()
         self.held = b""
         """A character of which not all is here yet."""
@@ -75,8 +76,8 @@ class Terminals:
     def opened(self, name: str, stream: int) -> None:
         if (before := self._all.get(name)) is not None:
             # It is about to end, or the gateway has forgotten it.
-            if before.pid is not None and before.status is None:
-                hang_up(before.pid)
+            if before.pid is not None:
+                self._offspring.hang_up(before.pid)
             self._close(before, {} if before.status is None else exit_report(before.status))
         self._all[name] = Terminal(name, stream)
 
@@ -121,7 +122,7 @@ class Terminals:
                 self._close(terminal, {"problem": "it was never started"})
             self._uplink.answer(asked, ended=[], left=[])
             return
-        hang_up(terminal.pid)
+        self._offspring.hang_up(terminal.pid)
         self._offspring.end(asked, terminal.pid, terminal.number)
 
     # -- running
@@ -226,10 +227,9 @@ class Terminals:
 
     def _finish(self, terminal: Terminal) -> None:
         terminal.stalled = False
-        for _ in range(LAST_READS):
-            if not self._relay(terminal):
-                break
-        if terminal.stalled and self._wire.kept(terminal.stream) >= AHEAD:
+        while terminal.last_reads and self._relay(terminal):
+            terminal.last_reads -= 1
+        if terminal.last_reads and self._wire.kept(terminal.stream) >= AHEAD:
             return
         self._show(terminal, terminal.held)
         assert terminal.status is not None

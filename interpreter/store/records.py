@@ -61,6 +61,8 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """When its sandbox was started, on the clock that only a reboot sets back."""
     contexts: dict[str, datetime] = {}
     """Its kernels by name, and when each was made."""
+    terminals: dict[str, str | None] = {}
+    """Its terminals by name, and why those that are over are."""
     inputs: dict[str, str] = {}
     """The datasets that it sees: name → version."""
     workspace: str | None = None

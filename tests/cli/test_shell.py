@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+
+import pytest
 
 from interpreter import Client
+from interpreter.cli import shell
 from interpreter.cli.shell import Modes
+from interpreter.client.errors import ConnectionLost
 from interpreter.models import ExecutionStatus
 
 from .terminal import Terminal
@@ -35,7 +41,7 @@ def test_ctrl_c_ends_the_command(
         screen.expect("on\n", 90)
         screen.type("\x03")
         assert screen.exit_code(90) == 130
-    last = client.session(session).shell.list()[-1]
+    last = client.session(session).shell.list(running=False)[-1]
     assert last.status is ExecutionStatus.cancelled
 
 
@@ -77,6 +83,42 @@ def test_a_shell_is_interrupted_and_resized_and_left_with_the_terminal_as_it_was
         after = screen.raw.rpartition("inside")[2]
         for mode in ("1049l", "1000l", "1006l", "25h"):
             assert f"\x1b[?{mode}" in after
+
+
+class Over:
+    """A terminal that has ended, which is not shown before somebody types on."""
+
+    def __init__(self) -> None:
+        self.typed = asyncio.Event()
+
+    async def send(self, text: str) -> None:
+        self.typed.set()
+        raise ConnectionLost("it was closed")
+
+    async def resize(self, rows: int, columns: int) -> None:
+        pass
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        await self.typed.wait()
+        await asyncio.sleep(0)
+        yield "[this terminal is over]"
+
+
+async def test_what_is_typed_after_the_end_of_a_shell_does_not_hide_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ours, theirs = os.pipe()
+    before = os.dup(0)
+    os.dup2(ours, 0)
+    try:
+        os.write(theirs, b"ls\r")
+        async with asyncio.timeout(60):
+            assert await shell._use(Over()) is False  # type: ignore[arg-type]
+    finally:
+        os.dup2(before, 0)
+        for end in (ours, theirs, before):
+            os.close(end)
+    assert "[this terminal is over]" in capfd.readouterr().out
 
 
 def test_modes_are_followed_wherever_they_are_cut() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from interpreter import AsyncClient, Client, EventType
+from interpreter.client.errors import ConnectionLost
 from interpreter.errors import InputNotExpected, SessionNotFound, TooManyCommands
 from interpreter.models import ExecutionStatus
 from tests.conftest import Gateway
@@ -34,9 +35,10 @@ def test_commands_are_run_started_fed_listed_and_cancelled(client: Client) -> No
             s.shell("true")
         assert s.shell.get(running.id).cancel().status is ExecutionStatus.cancelled
         assert running.wait().stdout == "got it\n"
-        assert [c.status.value for c in s.shell.list()][-2:] == ["cancelled", "running"]
-        assert [c.id for c in s.shell.list(running=True)] == [other.id]
-        assert [c.id for c in s.shell.list(newest=True, limit=2)] == [other.id, running.id]
+        assert [c.status.value for c in s.shell.list(running=False)][-2:] == ["cancelled", "running"]
+        assert [c.id for c in s.shell.list()] == [other.id]
+        newest = s.shell.list(newest=True, limit=2, running=False)
+        assert [c.id for c in newest] == [other.id, running.id]
         assert list(running.events())[-1].type is EventType.done
         assert running.info.status is not ExecutionStatus.running
 
@@ -47,6 +49,11 @@ def test_a_terminal_is_typed_into_and_read(client: Client) -> None:
             terminal.resize(30, 90)
             terminal.send("stty size; exit\r")
             shown = "".join(terminal)
+            terminal.close()
+            with pytest.raises(ConnectionLost):
+                terminal.send("x")
+            with pytest.raises(ConnectionLost):
+                terminal.resize(20, 80)
         assert "30 90\r\n" in shown
         assert "this terminal is over: its shell exited with 0" in shown
         assert s.terminals() == []
@@ -74,12 +81,17 @@ async def test_the_same_with_await(gateway: Gateway) -> None:
         assert ((await running.wait()).stdout, running.info.exit_code) == ("text", 4)
         kinds = [event.type.value async for event in running.events()]
         assert kinds[-1] == "done"
-        assert [c.id for c in await s.shell.list()][-1] == running.id
-        assert await s.shell.list(running=True) == []
+        assert [c.id for c in await s.shell.list(running=False)][-1] == running.id
+        assert await s.shell.list() == []
         assert (await (await s.shell.get(running.id)).cancel()).exit_code == 4
         async with s.terminal() as terminal:
             await terminal.resize(30, 90)
             await terminal.send("stty size; exit\r")
             shown = "".join([text async for text in terminal])
+            await terminal.close()
+            with pytest.raises(ConnectionLost):
+                await terminal.send("x")
+            with pytest.raises(ConnectionLost):
+                await terminal.resize(20, 80)
         assert "30 90\r\n" in shown
         assert await s.terminals() == []

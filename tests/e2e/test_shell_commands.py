@@ -206,15 +206,19 @@ def test_what_runs_is_listed_however_much_has_ended(shell: Commands) -> None:
     def listed(**query: Any) -> list[str]:
         return [c["id"] for c in shell.http.get(shell.path, params=query).json()["commands"]]
 
-    assert listed(running="true") == [running]
-    assert len(listed()) == 100
-    assert listed()[0] == running
-    newest = listed(newest="true", limit=111)
-    assert newest == listed(limit=111)[::-1]
+    assert listed() == [running]
+    every = {"running": "false"}
+    assert len(listed(**every)) == 100
+    assert listed(**every)[0] == running
+    newest = listed(**every, newest="true", limit=111)
+    assert newest == listed(**every, limit=111)[::-1]
     assert set(newest[:-1]) == set(ended)
-    assert listed(newest="true", limit=2, after=newest[1]) == newest[2:4]
+    assert listed(**every, newest="true", limit=2, after=newest[1]) == newest[2:4]
+    another = shell.begin("sleep 600")
+    assert listed() == [running, another], "however old"
     shell.cancel(running)
-    assert listed(running="true") == []
+    shell.cancel(another)
+    assert listed() == []
 
 
 MAKEFILE = """

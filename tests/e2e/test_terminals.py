@@ -9,18 +9,22 @@ from pathlib import Path
 
 import docker
 import httpx
+import psutil
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests import user_images
 from tests.conftest import Gateway, only
 from tests.e2e.test_restart_of_the_gateway import wait_for
+from tests.e2e.test_shell_commands import MAKEFILE
 from tests.e2e.viewer import Viewer
 from tests.environments import configured
 from tests.environments import session as environment_session
 
 Open = Callable[..., Viewer]
 PROMPT = r"[$#] (?:\x1b\[\?2004h)?"
+FLOOD = 50_000_000
+"""Characters: many times what may be kept of them anywhere."""
 PROGRAMS = """
 FROM interpreter/python
 USER 0
@@ -32,8 +36,24 @@ RUN set -eu; . /etc/os-release; \\
     fi; \\
     export APT_CONFIG=/build/apt.conf DEBIAN_FRONTEND=noninteractive; \\
     apt-get update -qq; \\
-    apt-get install -qq --no-install-recommends vim-tiny less procps
+    apt-get install -qq --no-install-recommends vim-tiny less procps make
 USER 1000:1000
+"""
+
+DAEMON = """
+import os, time
+ready, tell = os.pipe()
+if os.fork():
+    os.read(ready, 1)
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+for fd in range(3):
+    os.dup2(os.open(os.devnull, os.O_RDWR), fd)
+open('daemon.pid', 'w').write(str(os.getpid()))
+os.write(tell, b'x')
+time.sleep(600)
 """
 
 
@@ -91,38 +111,47 @@ def test_ctrl_c_ends_the_program_that_runs(view: Open) -> None:
     viewer.see("back-42\r\n")
 
 
-def test_a_flood_costs_no_memory_and_ctrl_c_is_answered(
-    view: Open, gateway: Gateway, http: httpx.Client, session: str
-) -> None:
-    def host_memory() -> int:
-        """Of the kernel host, which the shell is a child of."""
-        found = http.get(f"/v1/sessions/{session}/processes").json()["processes"]
-        shell = next(p for p in found if p["name"] in ("bash", "sh"))
-        host = next((p for p in found if p["pid"] == shell["parent"]), None)
-        return 0 if host is None else int(host["memory_bytes"])
+def kernel_host(line: str) -> psutil.Process:
+    """The kernel host of the sandbox in which `yes` says this, as it is seen from outside."""
+    (yes,) = (p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["yes", line])
+    shell = yes.parent()
+    host = None if shell is None else shell.parent()
+    assert host is not None
+    assert any("interpreter.sandbox" in word for word in host.cmdline())
+    return host
 
+
+def test_a_flood_costs_no_memory_and_ctrl_c_is_answered(
+    view: Open, gateway: Gateway, session: str
+) -> None:
     viewers = [view() for _ in range(4)]
     viewer = viewers[0]
     viewer.see(PROMPT)
-    before, host_before = gateway.memory(), host_memory()
-    viewer.type("yes 0123456789\r")
-    while min(one.received for one in viewers) < 16_000_000:
-        for one in viewers:
-            one.see("0123456789\r\n")
+    line = f"0123456789-{session}"
+    viewer.type(f"yes {line}\r")
+    viewer.see(f"({line}\r\n){{2}}")
+    host = kernel_host(line)
+    before, host_before = gateway.memory(), host.memory_info().rss
+    turn = 0
+    while viewer.received < FLOOD:
+        turn += 1
+        for one in viewers if turn % 4 == 0 else [viewer]:  # the others are slow
+            one.see(f"{line}\r\n")
             one.shown = ""
-    assert host_memory() - host_before < 50_000_000
+    assert host.memory_info().rss - host_before < FLOOD // 4
+    assert gateway.memory() - before < FLOOD // 4
     at = viewer.received
     viewer.type("\x03")
     viewer.see(r"\^C")
     viewer.see(PROMPT)
-    # What was on its way is not much: the prompt is back before as much again was shown.
+    # What was on its way is not much.
+    assert viewer.received - at < 4_000_000
     viewer.type("echo back-$((6*7))\r")
     viewer.see("back-42\r\n")
-    assert viewer.received - at < 4_000_000
-    assert gateway.memory() - before < 50_000_000
-    # Those who did not look meanwhile may have missed something, and see how it goes on.
+    # Those who did not look meanwhile have missed something, and see how it goes on.
     for one in viewers[1:]:
         one.see("back-42\r\n")
+        assert one.received < FLOOD
 
 
 def test_several_see_the_same_and_who_comes_later_sees_what_was(
@@ -208,8 +237,10 @@ def test_what_vim_asked_is_not_asked_again(view: Open) -> None:
     assert [question for question in asked if re.search(question, later.all)] == []
 
 
-def use_programs(viewer: Viewer) -> None:
+def use_programs(viewer: Viewer, http: httpx.Client, session: str) -> None:
     """Each is typed at when it is there, and left when it has shown what it should."""
+    for name, content in {"Makefile": MAKEFILE, "daemon.py": DAEMON}.items():
+        http.put(f"/v1/sessions/{session}/files/{name}", content=content.encode())
     viewer.see(PROMPT)
     viewer.resize(24, 80)
     viewer.type("python3 -q\r")
@@ -239,11 +270,18 @@ def use_programs(viewer: Viewer) -> None:
     viewer.see(PROMPT)
     viewer.type("cat written\r")
     viewer.see(r"\nhello from vim\r\n|\rhello from vim\r\n")
+    viewer.type("make -s -j4 && wc -l < whole\r")
+    viewer.see(r"2000\r\n")
+    viewer.type("python3 daemon.py; exit\r")
+    viewer.see_the_end()
+    asked = {"command": "kill -0 $(cat daemon.pid)"}
+    daemon = http.post(f"/v1/sessions/{session}/commands", json=asked).json()
+    assert daemon["exit_code"] == 0, "it outlives its terminal"
 
 
 @only("embedded")
-def test_python_and_top_and_less_and_vim(view: Open) -> None:
-    use_programs(view())
+def test_programs_of_a_terminal(view: Open, http: httpx.Client, session: str) -> None:
+    use_programs(view(), http, session)
 
 
 def test_programs_of_an_image(engine: docker.APIClient, data_root: Path) -> None:
@@ -251,7 +289,8 @@ def test_programs_of_an_image(engine: docker.APIClient, data_root: Path) -> None
     settings = f'[environments.programs]\nimage = "{image}"\n'
     with configured(data_root, settings) as gateway, environment_session(gateway, "programs") as cells:
         viewer = Viewer(gateway, cells.created["id"])
-        use_programs(viewer)
+        with gateway.client() as client:
+            use_programs(viewer, client, cells.created["id"])
         viewer.close()
 
 

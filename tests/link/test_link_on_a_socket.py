@@ -46,6 +46,7 @@ class Peer:
                         data = await self.reader.read(1 << 20)
                 except TimeoutError:
                     continue
+                assert data, f"the gateway hung up: {self.link._problem}"
                 for event in host.receive(data):
                     if not hasattr(event, "facts"):
                         host.handled(event.number)
@@ -198,6 +199,36 @@ async def test_large_commands_wait_for_room_instead_of_breaking_the_link() -> No
         assert not peer.link.broken
         for task in (*asking, small):
             task.cancel()
+
+
+async def test_commands_that_are_far_longer_as_json_do_not_break_the_link() -> None:
+    host = Wire(opens=False, max_message=64 * MEGABYTE)
+    host.connect()
+    async with linked() as peer:
+        await peer.exchange(host, lambda: bool(peer.link.wire._greeted))
+        text = "\1" * 4 * MEGABYTE
+        large = [asyncio.create_task(peer.link.command("run", text=text)) for _ in range(2)]
+        small = [asyncio.create_task(peer.link.command("signal", signal=2)) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert peer.link.wire.kept(CONTROL) > BUDGET, "one is sent whatever it takes"
+        await peer.exchange(host, lambda: host.received == 5)
+        assert not peer.link.broken
+        for task in (*large, *small):
+            task.cancel()
+
+
+async def test_a_sandbox_that_does_not_acknowledge_commands_is_given_up() -> None:
+    async with linked() as peer:
+        peer.writer.write(hello())
+        await peer.link.connected()
+        large = asyncio.create_task(peer.link.command("run", text="\1" * 4 * MEGABYTE))
+        await asyncio.sleep(0)
+        peer.writer.transport.pause_reading()
+        with pytest.raises(ConnectionError, match="does not answer"):
+            await asyncio.wait_for(peer.link.command("stop", within=0.1), SECONDS)
+        assert peer.link.broken
+        with pytest.raises(ConnectionError):
+            await large
 
 
 async def test_only_what_its_owner_has_stored_is_acknowledged() -> None:

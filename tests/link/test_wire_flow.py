@@ -14,6 +14,7 @@ from interpreter.link.wire import (
     Closed,
     Event,
     Message,
+    Opened,
     Oversized,
     Wire,
 )
@@ -58,6 +59,18 @@ def test_two_floods_share_the_connection() -> None:
     events = ends.gateway.receive(ends.host.take())
     streams = [event.stream for event in events if isinstance(event, Message)]
     assert streams.index(second) <= 3
+
+
+def test_a_stream_that_was_opened_without_a_connection_is_there_before_it_is_asked_about() -> None:
+    ends = Ends()
+    for _ in range(2):
+        ends.gateway.disconnect()
+        stream = ends.gateway.open({"command": "c"})
+        ends.gateway.send_json({"do": "run", "stream": stream})
+        ends.reconnect()
+        opened, asked = ends.at_host[-2:]
+        assert isinstance(opened, Opened)
+        assert isinstance(asked, Message)
 
 
 def test_a_stream_goes_on_when_its_messages_are_handled() -> None:

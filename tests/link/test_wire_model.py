@@ -91,6 +91,8 @@ class TwoEnds(RuleBasedStateMachine):
         """Number and stream of what this gateway got and has not stored."""
         self.stored = 0
         self.count = 0
+        self.opened: set[int] = set()
+        """Streams that the host has heard of."""
 
     @initialize()
     def first_connection(self) -> None:
@@ -136,12 +138,17 @@ class TwoEnds(RuleBasedStateMachine):
             line.delivered = 0
         self.requests = {stream: deque() for stream in self.lines}
 
-    @precondition(lambda self: self.gateway._greeted and len(self.gateway.streams) < 6)
+    @precondition(lambda self: not self.gateway._fresh and len(self.gateway.streams) < 6)
     @rule()
     def open_a_stream(self) -> None:
+        """Also while there is no connection; and something is asked about it at once."""
         stream = self.gateway.open({"channel": "any"})
         assert stream not in self.lines
         self.requests[stream] = deque()
+        self.opened.discard(stream)
+        about = b"about %d" % stream
+        self.gateway.send(CONTROL, [about])
+        self.requests[CONTROL].append(about)
         self.gather()
 
     @rule(data=st.data(), size=sizes, times=few)
@@ -259,9 +266,12 @@ class TwoEnds(RuleBasedStateMachine):
         if isinstance(event, Opened):
             assert event.stream not in self.lines
             self.lines[event.stream] = Line()
+            self.opened.add(event.stream)
         else:
             assert isinstance(event, Message)
             assert event.parts[0] == self.requests[event.stream].popleft()
+            about, _, stream = event.parts[0].partition(b" ")
+            assert about != b"about" or int(stream) in self.opened, "the host does not know of it yet"
         self.host.handled(event.number)
 
     def at_gateway(self, event: Event) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from interpreter.orchestrator.scrollback import BLOCK, KEPT, PIECE, Scrollback
@@ -76,3 +78,26 @@ def test_what_was_asked_is_not_asked_again(asked: str) -> None:
 )
 def test_everything_else_is_shown_as_it_was(said: str) -> None:
     assert old(said) == said
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("\x9d", "\x90", "\x9f", "\x9b", "\x98", "\x9e", "\x9d\x90\x9f", "\x9d0;x", "\x90$q", "\x9fG"),
+        *("\x1b]", "\x1bP", "\x1b_", "\x1b[", "\x1b", "\x1b]0;", "\x1b\x9d", "\x9d\x1b", "\x9d\x9b0"),
+        *("\x9b0", "\x9b0!", "\x1b[0;", "\x1b[!", "\x9b6n", "\x05"),
+    ],
+)
+@pytest.mark.parametrize("first", ["", "\x9d", "\x9b", "\x1b[", "\x90", "\x9f"])
+def test_hostile_text_costs_no_more_than_other_text(first: str, said: str) -> None:
+    """What could go on for ever is not looked for again from every character of it: that would be as
+    many seconds as these are milliseconds."""
+    text = first + said * (KEPT // len(said))
+    before = time.process_time()
+    old(text)
+    assert time.process_time() - before < 2
+
+
+def test_a_question_inside_of_what_never_ends_is_a_question() -> None:
+    assert old("\x9d0;title\x9b6n\x07") == "\x9d0;title\x07"
+    assert old("\x9d0;title\x9d11;?\x07after") == "\x9d0;titleafter"

@@ -22,7 +22,7 @@ from interpreter.sandbox.endings import Endings
 from interpreter.sandbox.offspring import Offspring
 from interpreter.sandbox.reactor import Reactor
 from interpreter.sandbox.settings import Settings
-from interpreter.sandbox.terminals import KEPT, Terminals
+from interpreter.sandbox.terminals import CHUNK, KEPT, LAST_READS, Terminals
 from interpreter.sandbox.uplink import Uplink
 
 SECONDS = 60.0
@@ -39,9 +39,10 @@ class Sandbox:
         self.uplink = Uplink(SocketDoor(listener), self.reactor, self._handle)
         census = Census({})
         settings = Settings(scratch=str(place), workspace=str(place))
-        offspring = Offspring(settings, census, Endings(census, {}, self.uplink.answer))
-        offspring.environment = dict(os.environ)
-        self.terminals = Terminals(offspring, self.reactor, self.uplink)
+        self.endings = Endings(census, {}, self.uplink.answer)
+        self.offspring = Offspring(settings, census, self.endings)
+        self.offspring.environment = dict(os.environ)
+        self.terminals = Terminals(self.offspring, self.reactor, self.uplink)
         self.wire = Wire(opens=True)
         self.answers: dict[int, dict[str, Any]] = {}
         self.shown: dict[int, bytes] = {}
@@ -87,6 +88,7 @@ class Sandbox:
                 pass
             self.reactor.turn(0.005)
             self.terminals.step()
+            self.endings.step()
             self.uplink.flush()
             try:
                 data = self.socket.recv(1 << 20)
@@ -164,3 +166,29 @@ def test_what_is_shown_again_begins_with_a_character(sandbox: Sandbox) -> None:
     again = sandbox.shown[stream]
     assert KEPT - 4 < len(again) <= KEPT
     assert again.decode().startswith("€")
+
+
+def test_a_terminal_ends_with_its_shell_although_what_that_left_shows_something_for_ever(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = sandbox.open("main")
+    shown, read = sandbox.terminals._all["main"].fd, os.read
+    monkeypatch.setattr(os, "read", lambda fd, n: b"x" * n if fd == shown else read(fd, n))
+    sandbox.shown.clear()
+    sandbox.terminals.reaped(sandbox.pids[0], 5 << 8)
+    sandbox.until(lambda: stream in sandbox.closed)
+    assert sandbox.closed[stream] == {"exit_code": 5, "signal": None}
+    assert len(sandbox.shown[stream]) <= LAST_READS * CHUNK
+
+
+def test_a_shell_that_has_ended_is_not_signalled_by_a_number_that_may_be_anothers(
+    sandbox: Sandbox,
+) -> None:
+    stream = sandbox.open("main")
+    sandbox.terminals._all["main"].number = -1  # its shell is somebody else from now on
+    sandbox.offspring.reaped(sandbox.pids[0])
+    hung_up = sandbox.ask("hang_up", terminal="main")
+    sandbox.until(lambda: hung_up in sandbox.answers)
+    assert sandbox.answers[hung_up]["ended"] == []
+    sandbox.ask("type", terminal="main", text="echo here-$((1+1))\r")
+    sandbox.until(lambda: b"here-2\r\n" in sandbox.shown.get(stream, b""))
