@@ -204,5 +204,5 @@ async def begin(call: ApiHandler) -> Upload:
         target = await files.run(make_target)
         return Upload(call, files, tree, target, digest)
     except BaseException:
-        tree.close()
+        files.later(tree.close)
         raise

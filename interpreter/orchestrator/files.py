@@ -103,7 +103,7 @@ class SessionFiles:
         try:
             yield tree
         finally:
-            tree.close()
+            self.later(tree.close)
 
     async def open(self, *, change: bool) -> Tree:
         """The same, to be closed by the caller."""
@@ -137,7 +137,8 @@ class SessionFiles:
                 raise
 
     def later(self, work: Callable[[], object]) -> None:
-        """Does work on files that nobody waits for."""
+        """Does work on files that nobody waits for, closing above all: whoever closes the last
+        descriptor of a large file that was deleted waits until the disk has let go of it."""
         try:
             self._threads.submit(work)
         except RuntimeError:  # the gateway ends, and the threads have ended

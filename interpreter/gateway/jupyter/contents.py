@@ -106,7 +106,7 @@ async def read_contents(call: ApiHandler) -> Any:
         try:
             return await files.run(_file, session_id, found, wanted)
         finally:
-            found.close()
+            files.later(found.close)
 
 
 def _sessions(call: ApiHandler, wanted: Wanted) -> dict[str, Any]:
@@ -297,7 +297,7 @@ async def make_checkpoint(call: ApiHandler) -> Any:
         try:
             return {"id": "checkpoint", "last_modified": moment(found.entry().modified_at)}
         finally:
-            found.close()
+            files.later(found.close)
 
 
 ALL = "/api/contents/{path}"
