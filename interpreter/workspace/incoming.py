@@ -134,7 +134,7 @@ class Incoming:
         with self._lock, _placing:
             self._check_open()
             self._budget.check(self.size)
-            before = _there(directory, name)
+            before = there(directory, name)
             if condition is not None:
                 # A link, a pipe or a socket has one as well: it is there, and would be replaced.
                 condition(None if before is None else about.etag(before))
@@ -173,7 +173,8 @@ class Incoming:
             self._file = self._root = -1
 
 
-def _there(directory: int, name: str) -> os.stat_result | None:
+def there(directory: int, name: str) -> os.stat_result | None:
+    """What has this name in a directory, a link for one; None if nothing has."""
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:

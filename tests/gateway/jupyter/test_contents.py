@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import httpx
@@ -120,3 +121,12 @@ def test_what_is_no_notebook_is_not_passed_on_as_one(
     http.put(f"/v1/sessions/{kernel['session']}/files/a.ipynb", content=data)
     answer = http.get(f"/api/contents/{kernel['session']}/a.ipynb")
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("ext", ["\0", "/../../../x", "/x", "🧪" * 90, "\ud800"])
+def test_the_ending_of_something_new_is_checked(
+    http: httpx.Client, kernel: dict[str, Any], ext: str
+) -> None:
+    body = json.dumps({"type": "file", "ext": ext})
+    made = http.post(f"/api/contents/{kernel['session']}", content=body)
+    assert made.status_code == 400, made.text
