@@ -65,12 +65,13 @@ class Incoming:
     """One file that arrives. Calls block; `close` may be called at any time and more than once."""
 
     def __init__(self, root: int, budget: Budget, path: str) -> None:
+        """`root` has to stay open until this is closed."""
         self.path = path
         self.size = 0
         self._budget = budget
         self._checked = 0
         self._lock = threading.Lock()
-        self._root = os.dup(root)
+        self._root = root
         self._file = -1
         self._hidden: str | None = None
         """Its name meanwhile, where the file system has no files without one."""
@@ -167,10 +168,9 @@ class Incoming:
                 with contextlib.suppress(OSError):  # a cell can be quicker
                     os.unlink(self._hidden, dir_fd=self._root)
                 self._hidden = None
-            for descriptor in (self._file, self._root):
-                if descriptor >= 0:
-                    os.close(descriptor)
-            self._file = self._root = -1
+            file, self._file = self._file, -1
+            if file >= 0:
+                os.close(file)
 
 
 def there(directory: int, name: str) -> os.stat_result | None:
