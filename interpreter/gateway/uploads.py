@@ -150,6 +150,8 @@ class Upload:
     def _finish(self) -> Stored:
         with self._lock:
             self._digest.check()
+            # Its workspace may be another's to write to by now.
+            self._files.check(change=True)
             return self._target.finish()
 
     def leave(self) -> None:

@@ -23,9 +23,6 @@ Condition = Callable[[str | None], None]
 COPY = 8 * MEGABYTE
 IOV_MAX = 1024
 
-_placing = threading.Lock()
-"""So that whoever says which file to replace replaces that one, not what another request put there."""
-
 
 class Owner:
     """Whose files are in a workspace: new ones become theirs, so that cells can change them."""
@@ -69,12 +66,14 @@ class Incoming:
         self.path = path
         self.size = 0
         self._budget = budget
+        self._arrivals = budget.arrivals
         self._checked = 0
         self._lock = threading.Lock()
         self._root = root
         self._file = -1
         self._hidden: str | None = None
         """Its name meanwhile, where the file system has no files without one."""
+        self._placed = False
         try:
             with explained(path):
                 self._file = self._open()
@@ -120,7 +119,7 @@ class Incoming:
 
     def _grow(self, more: int) -> None:
         self.size += more
-        self._budget.take(more)
+        self._arrivals.take(more, seen=self._hidden is not None)
         if self.size - self._checked >= MEGABYTE:
             self._budget.check(self.size)
             self._checked = self.size
@@ -132,7 +131,7 @@ class Incoming:
     def place(self, directory: int, name: str, condition: Condition | None, *, new: bool) -> bool:
         """Gives it its name in a directory; returns whether there was none before. Raises
         FileExistsError if it has to be `new` and is not."""
-        with self._lock, _placing:
+        with self._lock, self._arrivals.placing:
             self._check_open()
             self._budget.check(self.size)
             before = there(directory, name)
@@ -143,6 +142,7 @@ class Incoming:
                 hidden = paths.temporary()
                 os.link(f"/proc/self/fd/{self._file}", hidden, dst_dir_fd=self._root)
                 self._hidden = hidden
+                self._arrivals.show(self.size)
             if before is None or new:
                 try:
                     beneath.rename_new(self._root, self._hidden, directory, name)
@@ -154,6 +154,7 @@ class Incoming:
             else:
                 os.rename(self._hidden, name, src_dir_fd=self._root, dst_dir_fd=directory)
             self._hidden = None
+            self._placed = True
             return before is None
 
     def entry(self) -> tuple[FileEntry, str]:
@@ -164,13 +165,15 @@ class Incoming:
     def close(self) -> None:
         """Ends it. If it was not placed, nothing of it is left."""
         with self._lock:
-            if self._hidden is not None:
+            hidden, self._hidden = self._hidden, None
+            if hidden is not None:
                 with contextlib.suppress(OSError):  # a cell can be quicker
-                    os.unlink(self._hidden, dir_fd=self._root)
-                self._hidden = None
+                    os.unlink(hidden, dir_fd=self._root)
             file, self._file = self._file, -1
             if file >= 0:
                 os.close(file)
+                if not self._placed:
+                    self._arrivals.give_up(self.size, seen=hidden is not None)
 
 
 def there(directory: int, name: str) -> os.stat_result | None:

@@ -220,7 +220,7 @@ class Tree:
         with explained(to), self._directory(directory) as target:
             owner.make_directory(self._root, hidden)
             try:
-                copy_tree(source, self._root, hidden, owner, self._allowance)
+                copy_tree(source, self._root, hidden, owner, self.budget())
                 beneath.rename_new(self._root, hidden, target, name)
             except BaseException:
                 remove_tree(self._root, hidden)
