@@ -171,6 +171,21 @@ def test_a_condition_is_given_the_version_that_is_there(files: Tree) -> None:
     assert read(files, "f") == b"2"
 
 
+def test_what_a_cell_wrote_is_another_version_whatever_date_it_gives_it(files: Tree, root: Path) -> None:
+    def version() -> str:
+        found = files.read("f")
+        assert isinstance(found, OpenFile)
+        found.close()
+        return found.etag
+
+    write(files, "f", b"1")
+    before, now = version(), (root / "f").stat()
+    while (root / "f").stat().st_ctime_ns == now.st_ctime_ns:  # the clock of files is slow
+        (root / "f").write_bytes(b"2")
+        os.utime(root / "f", ns=(now.st_atime_ns, now.st_mtime_ns))
+    assert version() != before
+
+
 def test_what_may_not_be_there_may_not_be_a_link_or_a_pipe_either(files: Tree, root: Path) -> None:
     os.symlink("nowhere", root / "link")
     os.mkfifo(root / "pipe")
