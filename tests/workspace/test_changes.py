@@ -561,7 +561,7 @@ async def test_what_cannot_be_watched_is_not_known(watcher: Watcher, tmp_path: P
 
 async def test_workspaces_that_come_and_go_leave_nothing(watcher: Watcher, tmp_path: Path) -> None:
     def used() -> int:
-        return watcher._room._left
+        return watcher._room._directories
 
     before = used()
     for i in range(200):
