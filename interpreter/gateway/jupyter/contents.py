@@ -28,7 +28,6 @@ MOST_BYTES = 32 * 1024 * 1024
 """The largest file that is sent as JSON; larger ones are downloaded from /files."""
 LARGEST_BODY = MOST_BYTES * 4 // 3 + 64 * 1024
 """As much, as base64: what was read can be stored again."""
-PIECE = 4 * 1024 * 1024
 MOST_TRIED = 10_000
 """Names that something new does not get because others have them."""
 EMPTY_NOTEBOOK: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
@@ -179,18 +178,17 @@ def _notebook(data: bytes) -> Any:
 
 async def save_contents(call: ApiHandler) -> Any:
     session_id, path = _place(call.path["path"])
-    return await _save(call, session_id, path, call.body(Contents))
-
-
-async def _save(call: ApiHandler, session_id: str, path: str, given: Contents) -> Any:
+    given = call.body(Contents)
     files = call.orchestrator.files.of(session_id)
-    async with files.tree(change=True) as tree:
-        if given.type == "directory":
-            entry, created = await files.run(tree.make_directory, path)
-        else:
-            data = _data(given)
-            append = given.chunk is not None and given.chunk != 1
-            entry, created = await files.run(_store, tree, path, data, append)
+    if given.type != "directory" and given.chunk is not None:
+        take = call.gateway.jupyter.chunks.take
+        entry, created = await take(files, session_id, path, given.chunk, _data(given))
+    else:
+        async with files.tree(change=True) as tree:
+            if given.type == "directory":
+                entry, created = await files.run(tree.make_directory, path)
+            else:
+                entry, created = await files.run(_store, tree, path, _data(given))
     call.set_status(201 if created else 200)
     call.finish_json(_entry(session_id, entry))
     return None
@@ -210,23 +208,10 @@ def _data(given: Contents) -> bytes:
         raise InvalidRequest(f"The content is not base64: {e}.") from None
 
 
-def _store(
-    tree: Tree, path: str, data: bytes, append: bool = False, *, new: bool = False
-) -> tuple[FileEntry, bool]:
-    """Runs in a thread. What is appended to is copied first: nobody sees half a file."""
+def _store(tree: Tree, path: str, data: bytes, *, new: bool = False) -> tuple[FileEntry, bool]:
+    """Runs in a thread."""
     incoming = tree.receive(path, tree.budget(len(data)))
     try:
-        if append:
-            found = tree.read(path)
-            if isinstance(found, Directory):
-                raise FileConflict("There is a directory with this name.")
-            try:
-                at = 0
-                while piece := os.pread(found.descriptor, PIECE, at):
-                    incoming.write(piece)
-                    at += len(piece)
-            finally:
-                found.close()
         incoming.write(data)
         entry, _, created = tree.store(incoming, new=new)
         return entry, created

@@ -57,9 +57,9 @@ def test_files_go_in_and_out_as_jupyter_does_it(http: httpx.Client, kernel: dict
     read = http.get(f"{url}/b.bin").json()
     assert (read["format"], read["content"]) == ("base64", blob)
     for number, piece in ((1, "one "), (2, "two "), (-1, "three")):
-        http.put(
-            f"{url}/c.txt", json={"type": "file", "format": "text", "content": piece, "chunk": number}
-        )
+        body = {"type": "file", "format": "text", "content": piece, "chunk": number}
+        assert http.put(f"{url}/c.txt", json=body).json()["name"] == "c.txt"
+        assert (http.get(f"{url}/c.txt").status_code == 404) is (number != -1), "nobody sees half a file"
     assert http.get(f"{url}/c.txt").json()["content"] == "one two three"
     notebook = http.post(url, json={"type": "notebook"})
     assert notebook.status_code == 201
