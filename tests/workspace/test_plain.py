@@ -134,3 +134,28 @@ async def test_what_came_in_while_another_file_arrived_counts_for_that_one_too(t
 
         assert not store(one, "late", 8, meanwhile)
         assert store(one, "late", 6)
+
+
+async def test_putting_a_file_in_its_place_holds_up_no_other_workspace(tmp_path: Path) -> None:
+    workspaces = Workspaces(tmp_path)
+    reached, go_on = threading.Event(), threading.Event()
+
+    def slow(etag: str | None) -> None:
+        reached.set()
+        go_on.wait(60)
+
+    for id in ("s-1", "s-2"):
+        await workspaces.create(id, 16)
+    with (
+        await workspaces.tree("s-1", Limits()) as one,
+        await workspaces.tree("s-2", Limits()) as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        arriving = one.receive("f", one.budget())
+        storing = threads.submit(one.store, arriving, slow)
+        assert reached.wait(60)
+        assert store(other, "f", 1)
+        assert not storing.done()
+        go_on.set()
+        assert storing.result()[2]
+        arriving.close()
