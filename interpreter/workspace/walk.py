@@ -115,7 +115,7 @@ def _entries(directory: int) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def refused(path: str) -> FileRefused:
-    return FileRefused(f"The gateway may not read '{paths.shown(paths.readable(path))}'.")
+    return FileRefused(f"The gateway may not read '{paths.shown(paths.readable(path)) or '.'}'.")
 
 
 def check_size(top: int) -> None:
