@@ -130,7 +130,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens to a session that nobody used for its `idle_seconds`, unless it says else."""
     datasets_mb: Annotated[int, Meta(ge=1)] = 20_000
     """What all datasets together may take of the disk, in MB as limits count them."""
-    owner_disk_mb: Annotated[int, Meta(ge=0)] = 0
+    owner_disk_mb: Annotated[int, Meta(ge=0)] = 1_000_000
     """What all workspaces and sessions of one owner may hold together; 0 is no limit."""
     max_sessions: Annotated[int, Meta(ge=1)] = 64
     """Sessions with a sandbox at once; stopped ones do not count."""

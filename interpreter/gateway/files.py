@@ -87,7 +87,7 @@ async def _read(call: ApiHandler, query: Get) -> Any:
         try:
             await _send(call, files, found, "inline" if query.inline else "attachment")
         finally:
-            found.close()
+            files.later(found.close)
     return None
 
 

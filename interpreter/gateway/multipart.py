@@ -16,7 +16,7 @@ from interpreter.workspace import Incoming, Tree
 from interpreter.workspace.paths import checked, joined, shown
 
 MOST_PARTS = 100
-"""In one form: each is a file that is held open until all are there."""
+"""In one form: each is a descriptor that is held until all are there."""
 LONGEST_HEADERS = 16 * 1024
 
 

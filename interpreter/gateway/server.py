@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import resource
 import signal
 import socket
 from urllib.parse import quote
@@ -35,6 +36,7 @@ def serve(loaded: LoadedConfig) -> int:
     """Runs the gateway until it is told to stop; returns the exit code of the process."""
     logs.set_up()
     memory.give_back()
+    _open_as_many_as_allowed()
     console = Console(file=logs.stderr(), highlight=False)
     try:
         with owned(loaded.config.data_path):
@@ -53,6 +55,14 @@ def serve(loaded: LoadedConfig) -> int:
             ),
         )
     return 0
+
+
+def _open_as_many_as_allowed() -> None:
+    """Every connection, sandbox and file that arrives takes a descriptor, and the usual limit is meant
+    for programs that wait for few of them. Sandboxes have one of their own."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _refuse(console: Console, error: InterpreterError) -> int:

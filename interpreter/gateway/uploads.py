@@ -150,6 +150,8 @@ class Upload:
     def _finish(self) -> Stored:
         with self._lock:
             self._digest.check()
+            # Its workspace may be another's to write to by now.
+            self._files.check(change=True)
             return self._target.finish()
 
     def leave(self) -> None:
@@ -204,5 +206,5 @@ async def begin(call: ApiHandler) -> Upload:
         target = await files.run(make_target)
         return Upload(call, files, tree, target, digest)
     except BaseException:
-        tree.close()
+        files.later(tree.close)
         raise

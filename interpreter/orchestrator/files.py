@@ -103,7 +103,7 @@ class SessionFiles:
         try:
             yield tree
         finally:
-            tree.close()
+            self.later(tree.close)
 
     async def open(self, *, change: bool) -> Tree:
         """The same, to be closed by the caller."""
@@ -118,13 +118,18 @@ class SessionFiles:
         session = self._orchestrator.get(self._session_id)
         session.check_here()
         await session.created.wait()
+        self.check(change=change)
+        if session.awake:
+            session.touch()
+        return session
+
+    def check(self, *, change: bool) -> None:
+        """Whether its files can be used now: asked once more after what took long, in any thread."""
+        session = self._orchestrator.get(self._session_id)
         if session.record.workspace_id is None:
             raise WrongState(f"This session has no files: {session.record.reason}")
         if session.record.workspace is not None:
             _check_named(session, change)
-        if session.awake:
-            session.touch()
-        return session
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
         """Does work on files in a thread, always to its end: descriptors are closed only after it."""
@@ -137,7 +142,8 @@ class SessionFiles:
                 raise
 
     def later(self, work: Callable[[], object]) -> None:
-        """Does work on files that nobody waits for."""
+        """Does work on files that nobody waits for, closing above all: whoever closes the last
+        descriptor of a large file that was deleted waits until the disk has let go of it."""
         try:
             self._threads.submit(work)
         except RuntimeError:  # the gateway ends, and the threads have ended

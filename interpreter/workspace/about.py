@@ -12,7 +12,8 @@ from interpreter.workspace.mime import UNKNOWN, mime_type
 
 
 def etag(about: os.stat_result) -> str:
-    return f'"{about.st_ino:x}-{about.st_size:x}-{about.st_mtime_ns:x}"'
+    # A cell can set the one time back after it has changed a file, but not the other.
+    return f'"{about.st_ino:x}-{about.st_size:x}-{about.st_mtime_ns:x}-{about.st_ctime_ns:x}"'
 
 
 def modified_at(about: os.stat_result) -> datetime:

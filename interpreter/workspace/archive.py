@@ -2,12 +2,14 @@
 
 The pieces are made when they are asked for: nobody waits in a thread for a slow reader, and no more
 than a piece is in memory. Links are never followed. A tar has those that stay in the tree, a zip has
-none: few programs unpack them, and some unpack them carelessly.
+none: few programs unpack them, and some unpack them carelessly. For these no name in a zip is a path
+that Windows would take for one elsewhere.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 import tarfile
@@ -21,7 +23,7 @@ from interpreter.errors import TooManyFiles
 from interpreter.models.files import FileType
 from interpreter.workspace import about, beneath, paths
 from interpreter.workspace.allowance import MEGABYTE
-from interpreter.workspace.walk import Found, open_file, walk
+from interpreter.workspace.walk import Found, open_file, refused, walk
 
 Format = Literal["zip", "tar.gz"]
 MIME_TYPES: dict[Format, str] = {"zip": "application/zip", "tar.gz": "application/gzip"}
@@ -30,6 +32,8 @@ LEVEL = 1
 """Of compression: what is sent is to be small, but not to be waited for."""
 MOST_NAMES = 20_000_000
 """Bytes of names in a zip: its directory is at its end, and until then they are in memory."""
+_ELSEWHERE = re.compile(r"\\|(?<=^[A-Za-z]):")
+"""What is a separator, or a drive, to Windows only."""
 _GZIP = 16 + zlib.MAX_WBITS
 _BLOCK = tarfile.BLOCKSIZE
 
@@ -64,9 +68,15 @@ class Archive:
 
 
 def check(top: int, name: str, format: Format) -> None:
-    """Raises TooManyFiles before anybody is sent the beginning of what cannot be completed."""
-    for _ in _remembered(walk(top), name) if format == "zip" else walk(top):
-        pass
+    """Raises TooManyFiles, or FileRefused for what the gateway may not read, before anybody is sent the
+    beginning of what cannot be completed."""
+    source = _Source(os.dup(top))
+    try:
+        for found in _remembered(walk(top), name) if format == "zip" else walk(top):
+            if os.geteuid() != 0 and found.type is FileType.file:
+                source.open(found)
+    finally:
+        source.close()
 
 
 class _Source:
@@ -77,10 +87,12 @@ class _Source:
         self._file = -1
 
     def open(self, found: Found) -> bool:
-        """Whether this file can be read from now on."""
+        """Whether this file can be read from now on; not if it is gone. Raises FileRefused."""
         self._close_file()
         try:
             self._file = os.dup(self.top) if found.path == "" else open_file(self.top, found.path)
+        except PermissionError as e:
+            raise refused(found.path) from e
         except OSError:
             return False
         return True
@@ -228,9 +240,8 @@ def _zip(entries: Iterator[Found], source: _Source, name: str) -> Generator[byte
 def _zip_info(found: Found, name: str) -> zipfile.ZipInfo:
     directory = found.type is FileType.directory
     changed = about.modified_at(found.about)
-    info = zipfile.ZipInfo(
-        paths.readable(_name(name, found)) + ("/" if directory else ""), _zip_date(changed)
-    )
+    inside = _ELSEWHERE.sub("_", paths.readable(_name(name, found)))
+    info = zipfile.ZipInfo(inside + ("/" if directory else ""), _zip_date(changed))
     info.compress_type = zipfile.ZIP_STORED if directory else zipfile.ZIP_DEFLATED
     info.external_attr = (found.about.st_mode & 0o170777) << 16 | (0x10 if directory else 0)
     return info

@@ -14,6 +14,7 @@ from interpreter.errors import InvalidArchive
 from interpreter.workspace import unpack as program
 from interpreter.workspace.finishing import finished
 from interpreter.workspace.room import Claim, check_disk, no_space
+from interpreter.workspace.turns import turn
 
 MOST_ENTRIES = 10_000
 
@@ -44,6 +45,12 @@ async def unpack(archive: Path, folder: Path, claim: Claim) -> list[PackedFile]:
     Raises InvalidArchive, and DatasetsFull as soon as it takes more room than there is; what has been
     written by then is for the caller to remove.
     """
+    async with turn():
+        files = await _unpack(archive, folder, claim)
+    return sorted(files, key=lambda file: file.path)
+
+
+async def _unpack(archive: Path, folder: Path, claim: Claim) -> list[PackedFile]:
     words = [program.__file__, str(archive), str(folder), str(MOST_ENTRIES)]
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-S", *words),
@@ -53,12 +60,11 @@ async def unpack(archive: Path, folder: Path, claim: Claim) -> list[PackedFile]:
         env={"LC_ALL": "C.UTF-8"},
     )
     try:
-        files = await _listen(child, folder, claim)
+        return await _listen(child, folder, claim)
     finally:
         with contextlib.suppress(ProcessLookupError):
             child.kill()
         await asyncio.shield(child.wait())
-    return sorted(files, key=lambda file: file.path)
 
 
 async def _listen(child: asyncio.subprocess.Process, folder: Path, claim: Claim) -> list[PackedFile]:

@@ -6,17 +6,16 @@ import os
 
 from interpreter.models.files import FileType
 from interpreter.workspace import beneath, paths
-from interpreter.workspace.allowance import Allowance
+from interpreter.workspace.allowance import Budget
 from interpreter.workspace.incoming import Owner, copy_some
 from interpreter.workspace.walk import open_file, walk
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def copy_tree(source: int, root: int, hidden: str, owner: Owner, allowance: Allowance) -> None:
+def copy_tree(source: int, root: int, hidden: str, owner: Owner, budget: Budget) -> None:
     """Copies files, directories and links into the directory `hidden`, which is empty."""
     target = beneath.find(root, hidden, follow_last=False, links=False, directory=True)
-    used = allowance.begin(0)
     try:
         for found in walk(source):
             directory, name = paths.split(found.path)
@@ -28,7 +27,7 @@ def copy_tree(source: int, root: int, hidden: str, owner: Owner, allowance: Allo
                     case FileType.link:
                         _copy_link(source, found.path, parent, name, owner)
                     case FileType.file:
-                        used += _copy_file(source, found.path, parent, name, owner, allowance, used)
+                        _copy_file(source, found.path, parent, name, owner, budget)
             finally:
                 os.close(parent)
     finally:
@@ -44,10 +43,7 @@ def _copy_link(source: int, path: str, parent: int, name: str, owner: Owner) -> 
     owner.take_named(name, parent)
 
 
-def _copy_file(
-    source: int, path: str, parent: int, name: str, owner: Owner, allowance: Allowance, used: int
-) -> int:
-    """Returns its size."""
+def _copy_file(source: int, path: str, parent: int, name: str, owner: Owner, budget: Budget) -> None:
     read = open_file(source, path)
     size = 0
     try:
@@ -56,9 +52,9 @@ def _copy_file(
             owner.take(write, 0o755 if os.fstat(read).st_mode & 0o100 else 0o644)
             while copied := copy_some(read, write, size):
                 size += copied
-                allowance.check(used, size)
+                budget.arrivals.take(copied, seen=True)
+                budget.check(size)
         finally:
             os.close(write)
     finally:
         os.close(read)
-    return size

@@ -23,9 +23,6 @@ Condition = Callable[[str | None], None]
 COPY = 8 * MEGABYTE
 IOV_MAX = 1024
 
-_placing = threading.Lock()
-"""So that whoever says which file to replace replaces that one, not what another request put there."""
-
 
 class Owner:
     """Whose files are in a workspace: new ones become theirs, so that cells can change them."""
@@ -65,15 +62,18 @@ class Incoming:
     """One file that arrives. Calls block; `close` may be called at any time and more than once."""
 
     def __init__(self, root: int, budget: Budget, path: str) -> None:
+        """`root` has to stay open until this is closed."""
         self.path = path
         self.size = 0
         self._budget = budget
+        self._arrivals = budget.arrivals
         self._checked = 0
         self._lock = threading.Lock()
-        self._root = os.dup(root)
+        self._root = root
         self._file = -1
         self._hidden: str | None = None
         """Its name meanwhile, where the file system has no files without one."""
+        self._placed = False
         try:
             with explained(path):
                 self._file = self._open()
@@ -119,7 +119,7 @@ class Incoming:
 
     def _grow(self, more: int) -> None:
         self.size += more
-        self._budget.take(more)
+        self._arrivals.take(more, seen=self._hidden is not None)
         if self.size - self._checked >= MEGABYTE:
             self._budget.check(self.size)
             self._checked = self.size
@@ -131,10 +131,10 @@ class Incoming:
     def place(self, directory: int, name: str, condition: Condition | None, *, new: bool) -> bool:
         """Gives it its name in a directory; returns whether there was none before. Raises
         FileExistsError if it has to be `new` and is not."""
-        with self._lock, _placing:
+        with self._lock, self._arrivals.placing:
             self._check_open()
             self._budget.check(self.size)
-            before = _there(directory, name)
+            before = there(directory, name)
             if condition is not None:
                 # A link, a pipe or a socket has one as well: it is there, and would be replaced.
                 condition(None if before is None else about.etag(before))
@@ -142,6 +142,7 @@ class Incoming:
                 hidden = paths.temporary()
                 os.link(f"/proc/self/fd/{self._file}", hidden, dst_dir_fd=self._root)
                 self._hidden = hidden
+                self._arrivals.show(self.size)
             if before is None or new:
                 try:
                     beneath.rename_new(self._root, self._hidden, directory, name)
@@ -153,6 +154,7 @@ class Incoming:
             else:
                 os.rename(self._hidden, name, src_dir_fd=self._root, dst_dir_fd=directory)
             self._hidden = None
+            self._placed = True
             return before is None
 
     def entry(self) -> tuple[FileEntry, str]:
@@ -163,17 +165,19 @@ class Incoming:
     def close(self) -> None:
         """Ends it. If it was not placed, nothing of it is left."""
         with self._lock:
-            if self._hidden is not None:
+            hidden, self._hidden = self._hidden, None
+            if hidden is not None:
                 with contextlib.suppress(OSError):  # a cell can be quicker
-                    os.unlink(self._hidden, dir_fd=self._root)
-                self._hidden = None
-            for descriptor in (self._file, self._root):
-                if descriptor >= 0:
-                    os.close(descriptor)
-            self._file = self._root = -1
+                    os.unlink(hidden, dir_fd=self._root)
+            file, self._file = self._file, -1
+            if file >= 0:
+                os.close(file)
+                if not self._placed:
+                    self._arrivals.give_up(self.size, seen=hidden is not None)
 
 
-def _there(directory: int, name: str) -> os.stat_result | None:
+def there(directory: int, name: str) -> os.stat_result | None:
+    """What has this name in a directory, a link for one; None if nothing has."""
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:

@@ -14,10 +14,12 @@ A folder goes with its sandbox. A session that is started again has its inputs m
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import secrets
 import shutil
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -27,6 +29,7 @@ import msgspec
 from interpreter.errors import DatasetNotFound, DatasetsFull, InputsUnavailable
 from interpreter.workspace.datasets import FOLDER_MODE, NO_ROOM, Datasets
 from interpreter.workspace.finishing import finished
+from interpreter.workspace.room import MEGABYTE, check_disk
 from interpreter.workspace.upload import FILE_MODE
 
 NOT_LINKED = (errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -42,6 +45,9 @@ class InputFolders:
         self._root = root.absolute()
         self._datasets = datasets
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._copying = threading.Lock()
+        self._copied: int | None = None
+        """The bytes of all copies; None when they have to be counted."""
 
     def check(self) -> None:
         if self.unavailable is not None:
@@ -86,6 +92,7 @@ class InputFolders:
             raise FileNotFoundError(f"{id} has no folder for inputs")
         there = {path.name for path in folder.iterdir()}
         has = self._read_note(id)
+        self._copied = None  # some may have been removed
         for name in there - wanted.keys():
             self._take_out(folder / name)
         changed = [n for n, v in wanted.items() if n not in there or has.get(n) != v]
@@ -93,7 +100,7 @@ class InputFolders:
             staged = self._root / f".{id}.{secrets.token_hex(4)}"
             try:
                 try:
-                    _link(self._datasets.path(wanted[name]), staged)
+                    _link(self._datasets.path(wanted[name]), staged, self._copy)
                 except FileNotFoundError:
                     raise DatasetNotFound(f"The files of the dataset '{name}' are gone.") from None
                 if name in there:
@@ -103,6 +110,21 @@ class InputFolders:
                 shutil.rmtree(staged, ignore_errors=True)
         if changed or there - wanted.keys() or has != wanted:
             self._write_note(id, wanted)
+
+    def _copy(self, source: str, target: Path) -> None:
+        """A file that cannot be linked to takes room of its own, which counts as that of datasets."""
+        size = os.stat(source).st_size
+        with self._copying:  # by one after another: what one has taken the next one finds
+            room = self._datasets.room
+            copied = _copied(self._root) if self._copied is None else self._copied
+            if room.taken + copied + size > room.limit:
+                raise DatasetsFull(
+                    f"All datasets together may have {room.limit // MEGABYTE:,} MB, with copies of them."
+                )
+            check_disk(self._root, size)
+            shutil.copyfile(source, target, follow_symlinks=False)
+            self._copied = copied + size
+        target.chmod(FILE_MODE)
 
     def _take_out(self, path: Path) -> None:
         """At once, though removing it may take a while."""
@@ -155,7 +177,7 @@ class InputFolders:
                 path.unlink(missing_ok=True)
 
 
-def _link(source: Path, target: Path) -> None:
+def _link(source: Path, target: Path, copy: Callable[[str, Path], None]) -> None:
     """Makes a tree of links to the files of another, which nobody else changes."""
     waiting = [(source, target)]
     while waiting:
@@ -167,14 +189,23 @@ def _link(source: Path, target: Path) -> None:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((Path(entry.path), there / entry.name))
                 else:
-                    _link_file(entry.path, there / entry.name)
+                    try:
+                        os.link(entry.path, there / entry.name, follow_symlinks=False)
+                    except OSError as e:
+                        if e.errno not in NOT_LINKED:
+                            raise
+                        copy(entry.path, there / entry.name)
 
 
-def _link_file(source: str, target: Path) -> None:
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError as e:
-        if e.errno not in NOT_LINKED:
-            raise
-        shutil.copyfile(source, target, follow_symlinks=False)
-        target.chmod(FILE_MODE)
+def _copied(root: Path) -> int:
+    """The bytes of those files in all folders that are not links to anything."""
+    size, waiting = 0, [os.fspath(root)]
+    while waiting:
+        with contextlib.suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                    continue
+                about = entry.stat(follow_symlinks=False)
+                size += about.st_size if about.st_nlink == 1 else 0
+    return size

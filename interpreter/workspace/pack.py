@@ -13,6 +13,7 @@ and why; the archive is on stdout. Links stay links. Devices, sockets and pipes 
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import json
 import os
@@ -24,6 +25,8 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 MEMORY_BYTES = 512 * 1024 * 1024
+CPU_SECONDS = 3600
+"""More than the largest workspace takes. A sandbox can move folders ahead of the walk for ever."""
 PIECE = 1024 * 1024
 DEEPEST = 1000
 MOST_LINKED = 100_000
@@ -39,6 +42,8 @@ FORMAT: dict[str, Any] = {
     "encoding": "utf-8",
     "errors": "surrogateescape",
 }
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL)
+"""What is said of something that was removed just now, or is something else by now."""
 OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -53,6 +58,16 @@ class Found(NamedTuple):
     name: str
     path: str
     info: os.stat_result
+
+
+@contextlib.contextmanager
+def unless_gone() -> Iterator[None]:
+    """Leaves out what is not there any more."""
+    try:
+        yield
+    except OSError as e:
+        if e.errno not in GONE:
+            raise
 
 
 def walk(root: int) -> Iterator[Found]:
@@ -73,7 +88,7 @@ def walk(root: int) -> Iterator[Found]:
             if stat.S_ISDIR(found.info.st_mode):
                 if len(above) >= DEEPEST:
                     raise Failed(f"{shown(found.path)} is more than {DEEPEST:,} folders deep")
-                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                with unless_gone():
                     inner = os.open(entry.name, OPEN | os.O_DIRECTORY, dir_fd=folder)
                     above.append((inner, os.scandir(inner), found.path + "/"))
     finally:
@@ -82,10 +97,9 @@ def walk(root: int) -> Iterator[Found]:
 
 
 def _look(folder: int, name: str, path: str) -> Found | None:
-    try:
+    with unless_gone():
         return Found(folder, name, path, os.stat(name, dir_fd=folder, follow_symlinks=False))
-    except FileNotFoundError:  # it was removed just now
-        return None
+    return None
 
 
 def _close(level: tuple[int, Any, str], root: int) -> None:
@@ -144,18 +158,17 @@ def pack(root: int, archive: tarfile.TarFile) -> None:
         info.mode = stat.S_IMODE(found.info.st_mode) & 0o1777
         info.mtime = int(found.info.st_mtime)
         info.uid = info.gid = INSIDE
-        try:
-            if kind == stat.S_IFDIR:
-                info.type = tarfile.DIRTYPE
-                archive.addfile(info)
-            elif kind == stat.S_IFLNK:
-                info.type = tarfile.SYMTYPE
+        if kind == stat.S_IFDIR:
+            info.type = tarfile.DIRTYPE
+            archive.addfile(info)
+        elif kind == stat.S_IFLNK:
+            info.type = tarfile.SYMTYPE
+            with unless_gone():
                 info.linkname = os.readlink(found.name, dir_fd=found.folder)
+            if info.linkname:
                 archive.addfile(info)
-            elif kind == stat.S_IFREG:
-                _pack_file(archive, info, found, linked)
-        except FileNotFoundError:  # it was removed just now
-            continue
+        elif kind == stat.S_IFREG:
+            _pack_file(archive, info, found, linked)
         # Else it would remember all of them.
         archive.members = []  # type: ignore[attr-defined]
 
@@ -194,6 +207,7 @@ def say(**values: Any) -> None:
 def confine(root: int) -> None:
     """Nothing but the folder can be reached from here on, where that is possible."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

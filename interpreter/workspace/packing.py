@@ -21,6 +21,7 @@ from msgspec import Struct
 from interpreter.errors import FilesUnreachable, InvalidArchive, NoSpaceLeft, SandboxFailed
 from interpreter.workspace import pack as packer
 from interpreter.workspace import restore as restorer
+from interpreter.workspace.turns import turn
 
 PIECE = 256 * 1024
 MEGABYTE = 1024 * 1024
@@ -57,13 +58,13 @@ class Packed:
 @contextlib.asynccontextmanager
 async def packed(folder: Path) -> AsyncIterator[Packed]:
     """Begins to pack a folder. Raises FilesUnreachable for one that cannot be packed."""
-    async with _started(packer.__file__, folder, compress=True) as process:
+    async with turn(), _started(packer.__file__, folder, compress=True) as process:
         yield Packed(process, await _measured(process))
 
 
 async def restore(folder: Path, archive: AsyncIterator[bytes], megabytes: int) -> None:
     """Fills an empty folder. Raises InvalidArchive, or NoSpaceLeft when so many do not hold it."""
-    async with _restoring(folder, megabytes, PIPE) as process:
+    async with turn(), _restoring(folder, megabytes, PIPE) as process:
         verdict = asyncio.ensure_future(_verdict(process))
         try:
             await _feed(process, archive, verdict)
@@ -87,8 +88,9 @@ async def _feed(process: Process, archive: AsyncIterator[bytes], verdict: asynci
 
 async def copy(source: Path, folder: Path, megabytes: int) -> None:
     """Fills an empty folder with what is in another. Raises the same as packing and restoring."""
-    outlet, inlet = os.pipe()
     async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(turn())
+        outlet, inlet = os.pipe()
         try:
             packing = await stack.enter_async_context(
                 _started(packer.__file__, source, stdout=inlet, compress=False)
@@ -162,7 +164,7 @@ async def _measured(process: Process) -> int:
     said = await _line(process.stderr)
     if said.bytes is None:
         raise FilesUnreachable(
-            f"The workspace cannot be packed: {said.failed or 'its files cannot be read'}.",
+            f"The workspace cannot be packed: {said.failed or 'it takes too long'}.",
             "Change that with a cell, and try again.",
         )
     return said.bytes

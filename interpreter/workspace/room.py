@@ -11,10 +11,11 @@ from interpreter.workspace import allowance
 MEGABYTE = 1024 * 1024
 
 
-def check_disk(folder: Path) -> None:
-    """Blocks. Raises DatasetsFull when the disk has no more than what is left for the gateway."""
+def check_disk(folder: Path, coming: int = 0) -> None:
+    """Blocks. Raises DatasetsFull when the disk has no more, or will have, than what is left for the
+    gateway."""
     disk = os.statvfs(folder)
-    if disk.f_bavail * disk.f_frsize < allowance.RESERVE:
+    if disk.f_bavail * disk.f_frsize - coming < allowance.RESERVE:
         raise no_space()
 
 

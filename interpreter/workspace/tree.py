@@ -24,7 +24,7 @@ from interpreter.workspace import about, archive, beneath, paths
 from interpreter.workspace.allowance import Allowance, Budget
 from interpreter.workspace.archive import Archive, Format
 from interpreter.workspace.copying import copy_tree
-from interpreter.workspace.incoming import Condition, Incoming, Owner
+from interpreter.workspace.incoming import Condition, Incoming, Owner, there
 from interpreter.workspace.reasons import explained
 from interpreter.workspace.removal import remove_tree
 from interpreter.workspace.walk import check_size
@@ -85,6 +85,12 @@ class Tree:
     def list(self, path: str) -> Directory:
         with explained(path), self._found(path, directory=True) as found:
             return self._list(path, found)
+
+    def has(self, path: str) -> bool:
+        """Whether anything has this name in its directory, which is there."""
+        directory, name = paths.split(path)
+        with explained(path), self._found(directory, directory=True) as parent:
+            return there(parent, name) is not None
 
     def archive(self, path: str, format: Format) -> Archive:
         """A directory or a file as an archive, to be closed."""
@@ -214,7 +220,7 @@ class Tree:
         with explained(to), self._directory(directory) as target:
             owner.make_directory(self._root, hidden)
             try:
-                copy_tree(source, self._root, hidden, owner, self._allowance)
+                copy_tree(source, self._root, hidden, owner, self.budget())
                 beneath.rename_new(self._root, hidden, target, name)
             except BaseException:
                 remove_tree(self._root, hidden)
@@ -235,10 +241,10 @@ class Tree:
 
     def _make_directories(self, path: str) -> int:
         names = path.split("/")
-        there = bisect.bisect_left(range(1, len(names)), True, key=lambda n: self._misses(names[:n]))
-        at = beneath.find(self._root, "/".join(names[:there]), directory=True)
+        first = bisect.bisect_left(range(1, len(names)), True, key=lambda n: self._misses(names[:n]))
+        at = beneath.find(self._root, "/".join(names[:first]), directory=True)
         owner = Owner(self._root)
-        for name in names[there:]:
+        for name in names[first:]:
             try:
                 owner.make_directory(at, name)
                 made = beneath.find(at, name, follow_last=False, directory=True)

@@ -7,12 +7,11 @@ meanwhile is, too.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from interpreter.errors import TooManyFiles
+from interpreter.errors import FileRefused, TooManyFiles
 from interpreter.models.files import FileType
 from interpreter.workspace import beneath, paths
 from interpreter.workspace.about import file_type
@@ -74,7 +73,8 @@ class _Trail:
 
 
 def walk(top: int) -> Iterator[Found]:
-    """Everything beneath a directory, each directory before what is in it. Raises TooManyFiles."""
+    """Everything beneath a directory, each directory before what is in it. Raises TooManyFiles, and
+    FileRefused for a directory that the gateway may not read."""
     pending = [_Place(None, "")]
     trail = _Trail(top)
     count = 0
@@ -84,6 +84,8 @@ def walk(top: int) -> Iterator[Found]:
             path = place.path()
             try:
                 directory = trail.enter(place)
+            except PermissionError as e:
+                raise refused(path) from e
             except OSError:
                 continue  # it is gone, or something else by now
             for name, about in _entries(directory):
@@ -104,12 +106,20 @@ def _entries(directory: int) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(directory) as entries:
         for entry in entries:
             if not paths.is_temporary(entry.name):
-                with contextlib.suppress(OSError):  # it is gone by now
+                try:
                     yield entry.name, entry.stat(follow_symlinks=False)
+                except PermissionError as e:
+                    raise refused(entry.name) from e
+                except OSError:
+                    continue  # it is gone by now
+
+
+def refused(path: str) -> FileRefused:
+    return FileRefused(f"The gateway may not read '{paths.shown(paths.readable(path)) or '.'}'.")
 
 
 def check_size(top: int) -> None:
-    """Raises TooManyFiles before anybody is sent the beginning of what cannot be completed."""
+    """Raises what `walk` does before anybody is sent the beginning of what cannot be completed."""
     for _ in walk(top):
         pass
 

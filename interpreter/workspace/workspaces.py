@@ -22,7 +22,7 @@ import structlog
 from interpreter.errors import FilesUnreachable, SandboxFailed
 from interpreter.models import Limits
 from interpreter.runtimes.base import FilesElsewhere
-from interpreter.workspace.allowance import Allowance
+from interpreter.workspace.allowance import Allowance, Arrivals
 from interpreter.workspace.image import CommandFailed, Image, usable
 from interpreter.workspace.removal import tidy
 from interpreter.workspace.storage import EnforcedBy, Storage, Workspace
@@ -48,6 +48,7 @@ class Workspaces(Storage):
         self.not_enforced_because: str | None = "it was not tried"
         self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._locking = threading.Lock()
+        self._arrivals: WeakValueDictionary[str, Arrivals] = WeakValueDictionary()
         self._tidy: set[str] = set()
         """Those in which an earlier gateway has left nothing."""
 
@@ -132,7 +133,10 @@ class Workspaces(Storage):
             raise FilesUnreachable(f"The files of sessions are not here: {self._elsewhere.why}.")
         opened = await self.open(id)
         capped = opened.disk_enforced_by == "filesystem"
-        allowance = Allowance(opened.path, limits.file_mb, limits.disk_mb, capped)
+        arrivals = self._arrivals.get(id)
+        if arrivals is None:
+            arrivals = self._arrivals[id] = Arrivals()
+        allowance = Allowance(opened.path, limits.file_mb, limits.disk_mb, capped, arrivals)
         return await asyncio.to_thread(Tree, opened.path, allowance)
 
     async def watch(self, id: str) -> Watched | None:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import os
+import resource
 import socket
 import tarfile
 import threading
@@ -20,7 +21,7 @@ import httpx
 import psutil
 import pytest
 
-from tests.conftest import Gateway
+from tests.conftest import Gateway, only
 from tests.gateway.conftest import assert_refused
 from tests.mounts import soon
 
@@ -574,6 +575,19 @@ def test_slow_readers_hold_up_nobody(gateway: Gateway, http: httpx.Client, files
         for one in slow:
             one.close()
     assert soon(lambda: left_open(gateway) == [])
+
+
+@only("embedded")
+def test_the_gateway_opens_as_many_files_as_it_may(own_gateway: Gateway) -> None:
+    own_gateway.settings["spares"] = "0"
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (usual[1] - 1, usual[1]))
+    try:
+        own_gateway.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+    assert own_gateway.process is not None
+    assert psutil.Process(own_gateway.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (usual[1], usual[1])
 
 
 def test_a_connection_is_used_again_after_a_large_file(http: httpx.Client, files: str) -> None:

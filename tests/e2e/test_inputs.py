@@ -324,7 +324,7 @@ def test_where_links_cannot_be_made_files_are_copied(own_gateway: Gateway, tmp_p
 
     inputs = own_gateway.data / "inputs"
     inputs.mkdir()
-    mount("-t", "tmpfs", "-o", "size=8m", "inputs", inputs)
+    mount("-t", "tmpfs", "-o", "size=72m", "inputs", inputs)
     try:
         own_gateway.start()
         with own_gateway.client() as http:

@@ -101,6 +101,26 @@ def test_nothing_is_left_of_the_workspace_that_the_sandbox_was_made_with(
     here.delete(name)
 
 
+def test_an_upload_that_takes_longer_than_its_session_has_the_workspace_is_refused(here: Named) -> None:
+    name = here.create()
+    first = here.session(name)["id"]
+
+    def body() -> Iterator[bytes]:
+        yield bytes(3_000_000)
+        here.do(first, "stop")
+        writers.append(here.session(name)["id"])
+        here.run(writers[0], "open('f', 'w').write('the other one')")
+        yield bytes(3_000_000)
+
+    writers: list[str] = []
+    with here.gateway.client() as client:
+        late = client.put(f"/v1/sessions/{first}/files/f", content=body())
+    assert_refused(late, "wrong_state", "does not have its workspace")
+    assert here.run(writers[0], "open('f').read()") == "'the other one'"
+    here.end(first, *writers)
+    here.delete(name)
+
+
 @WARM
 def test_one_writes_and_many_read(here: Named, warm: bool) -> None:
     name = here.create()

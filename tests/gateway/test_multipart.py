@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -64,6 +65,17 @@ def test_a_form_is_the_same_however_it_is_cut(tree: Tree, root: Path, seed: int)
     sent = b"ignored\r\n" + body(*LOOKALIKES.items()) + b"also ignored"
     stored(tree, sent, lambda: dice.choice([1, 2, 3, 7, 100, 20_000]))
     assert {path.name: path.read_bytes() for path in (root / "in").iterdir()} == LOOKALIKES
+
+
+def test_a_form_holds_one_descriptor_for_each_of_its_files(tree: Tree, root: Path) -> None:
+    form = Form(tree, "in", b"B")
+    before = len(os.listdir("/proc/self/fd"))
+    form.write(body(*((str(number), b"x") for number in range(100))))
+    assert len(os.listdir("/proc/self/fd")) == before + 100
+    form.finish()
+    form.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list((root / "in").iterdir())) == 100
 
 
 def test_lines_that_begin_like_the_boundary_are_taken_in_one_go(

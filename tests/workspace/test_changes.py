@@ -479,6 +479,41 @@ async def test_too_many_names_are_given_up(place: Watching, monkeypatch: pytest.
     assert await place.found(lambda: None) is None
 
 
+async def test_names_count_for_the_memory_that_they_take(
+    place: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One character that is not of every day makes all of them take four bytes."""
+    monkeypatch.setattr(limits, "MOST_BYTES", 1_000_000)
+
+    def touch(first: str) -> None:
+        for number in range(1500):
+            (place.path / f"{first}{number:0200}").touch()
+
+    assert (await place.found(lambda: touch("x"))) is not None
+    assert await place.found(lambda: touch("🧪")) is None
+    assert place.watched.given_up
+
+
+async def test_what_is_kept_of_all_workspaces_together_is_bounded(tmp_path: Path) -> None:
+    watcher = Watcher(most_bytes=4 * limits.GRANT)
+    paths = [tmp_path / "workspace-1", tmp_path / "workspace-2", tmp_path / "workspace-3"]
+    for path in paths:
+        path.mkdir()
+    async with watching(watcher, paths[0]) as one, watching(watcher, paths[1]) as other:
+        assert await one.changes(shell(one, "seq 900 | xargs touch")) != {}
+        assert await one.found(shell(one, "seq 6000 | xargs touch")) is not None
+        assert await other.found(shell(other, "seq 6000 | xargs touch")) is None
+        assert other.watched.given_up
+        assert await one.changes(shell(one, "echo > x")) == {"x": "created"}
+        assert await one.found(shell(one, "seq 6000 | xargs rm")) is not None
+        async with watching(watcher, paths[2]) as third:
+            found = await third.found(shell(third, "seq 3000 | xargs touch"))
+            assert found is not None, "what others have let go of is free"
+    async with watching(watcher, paths[1]) as again:
+        assert await again.changes(shell(again, "echo > x")) == {"x": "created"}
+    watcher.close()
+
+
 def deep(place: Watching, names: list[bytes], files: int) -> None:
     """Makes directories in each other, deeper than a path can say, and files in every one."""
     at = os.open(place.path, os.O_RDONLY)
@@ -526,7 +561,7 @@ async def test_what_cannot_be_watched_is_not_known(watcher: Watcher, tmp_path: P
 
 async def test_workspaces_that_come_and_go_leave_nothing(watcher: Watcher, tmp_path: Path) -> None:
     def used() -> int:
-        return watcher._room._left
+        return watcher._room._directories
 
     before = used()
     for i in range(200):

@@ -20,8 +20,10 @@ import psutil
 import pytest
 
 from interpreter.errors import FilesUnreachable, InvalidArchive, NoSpaceLeft
-from interpreter.workspace import packing
+from interpreter.workspace import pack as packer
+from interpreter.workspace import packing, turns
 from tests.workspace.archives import HOSTILE, TOO_MUCH, archive, entry, folder, pieces
+from tests.workspace.hostile import Racing
 
 SOMEBODY = 0x70000042
 
@@ -173,35 +175,107 @@ def children() -> list[str]:
     return [words for words in found if "interpreter/workspace/" in words]
 
 
-async def test_no_race_leads_out_of_a_workspace(place: Path) -> None:
+SWAPS = """
+import ctypes, os, sys
+outside, names = sys.argv[1], [f"{n:02}" for n in range(50)]
+libc = ctypes.CDLL(None)
+def write(path):
+    with open(path, "w") as file:
+        file.write("harmless")
+for n in names:
+    os.mkdir("d" + n)
+    write(f"d{n}/secret")
+    write("f" + n)
+    os.symlink(outside, "l" + n)
+    os.symlink(outside + "/secret", "m" + n)
+pairs = [(a + n, b + n) for n in map(str.encode, names) for a, b in ((b"d", b"l"), (b"f", b"m"))]
+count = 0
+print("ready", flush=True)
+while True:
+    for _ in range(50):
+        for one, other in pairs:
+            libc.renameat2(-100, one, -100, other, 2)
+    count += 50 * len(pairs)
+    print(count, flush=True)
+"""
+"""Exchanges folders and files for links, so often that each is met at any moment."""
+
+
+@pytest.mark.parametrize("shut_in", [True, False])
+async def test_no_race_leads_out_of_a_workspace(
+    place: Path, monkeypatch: pytest.MonkeyPatch, shut_in: bool
+) -> None:
     """A sandbox swaps folders and files for links while it is packed."""
+    if not shut_in:
+        # What protects then is how names are opened.
+        powerless = place / "python"
+        powerless.write_text(
+            f'#!/bin/sh\nexec setpriv --bounding-set=-sys_chroot "{sys.executable}" "$@"\n'
+        )
+        powerless.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(powerless))
     source, outside = make(place / "source"), place / "outside"
     outside.mkdir()
     (outside / "secret").write_text("SECRET")
-    (source / "folder").mkdir()
-    (source / "folder/secret").write_text("harmless")
-    (source / "file").write_text("harmless")
-    over = threading.Event()
-
-    def swap() -> None:
-        while not over.is_set():
-            os.rename(source / "folder", source / ".folder")
-            os.symlink(outside, source / "folder")
-            os.rename(source / "file", source / ".file")
-            os.symlink(outside / "secret", source / "file")
-            for name in ("folder", "file"):
-                os.unlink(source / name)
-                os.rename(source / f".{name}", source / name)
-
-    swapping = threading.Thread(target=swap)
-    swapping.start()
-    try:
-        for _ in range(15):
+    seen = set()
+    with Racing(source, Path("../outside"), SWAPS) as racing:
+        for _ in range(5):
             data, _ = await packed(source)
             assert b"SECRET" not in gzip.decompress(data)
-    finally:
-        over.set()
-        swapping.join()
+            with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+                seen |= {(entry.name[0], entry.type) for entry in tar}
+    assert racing.swaps > 1000, "there was a race"
+    assert {("d", tarfile.DIRTYPE), ("d", tarfile.SYMTYPE)} <= seen, "both were met"
+
+
+async def test_what_is_something_else_when_it_is_packed_is_left_out(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = make(place / "source")
+    (source / "link").symlink_to("file")
+    for name in ("file", "folder/file", "last"):
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_text("x")
+    root = os.open(source, os.O_RDONLY)
+    walked = [found for found in packer.walk(root) if "/" not in found.path]
+    os.unlink(source / "link")
+    os.rename(source / "file", source / "link")
+    (source / "file").symlink_to("file")
+    monkeypatch.setattr(packer, "walk", lambda root: iter(walked))
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        packer.pack(root, tar)
+    os.close(root)
+    made.seek(0)
+    with tarfile.open(fileobj=made) as tar:
+        assert sorted(tar.getnames()) == ["folder", "last"]
+
+
+async def test_only_so_many_work_on_archives_at_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = make(place / "source")
+    (source / "noise").write_bytes(os.urandom(3_000_000))
+    monkeypatch.setattr(turns, "MOST", 2)
+    start, others = asyncio.create_subprocess_exec, []
+
+    async def started(*words: Any, **how: Any) -> Any:
+        others.append(len(children()))
+        return await start(*words, **how)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", started)
+    made = await asyncio.gather(*(packed(source) for _ in range(6)))
+    assert len({data for data, _ in made}) == 1
+    assert (len(others), max(others)) == (6, 1)
+
+
+async def test_whoever_packs_has_limits(place: Path) -> None:
+    source = make(place / "source")
+    (source / "noise").write_bytes(os.urandom(30_000_000))
+    async with packing.packed(source):
+        (child,) = (c for c in psutil.Process().children() if "pack.py" in " ".join(c.cmdline()))
+        assert child.rlimit(psutil.RLIMIT_CPU) == (packer.CPU_SECONDS, packer.CPU_SECONDS)
+        assert child.rlimit(psutil.RLIMIT_AS) == (packer.MEMORY_BYTES, packer.MEMORY_BYTES)
 
 
 async def test_files_that_change_while_they_are_packed_make_a_whole_archive(place: Path) -> None:

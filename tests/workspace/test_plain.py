@@ -6,14 +6,19 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from interpreter.workspace import Workspaces
+from interpreter.errors import NoSpaceLeft
+from interpreter.models import Limits
+from interpreter.workspace import Tree, Workspaces
 
 NOBODY = 65534
+MEGABYTE = 1024 * 1024
 
 
 @pytest.fixture
@@ -82,3 +87,75 @@ def test_a_root_that_may_not_mount_is_found_out(tmp_path: Path) -> None:
     assert "NOT LIMITED" in said
     assert "mount failed" in said
     assert list(tmp_path.iterdir()) == []
+
+
+def store(tree: Tree, path: str, megabytes: int, meet: Callable[[], object] = lambda: None) -> bool:
+    """Whether there was room for it; after the first megabyte others are met."""
+    arriving = tree.receive(path, tree.budget())
+    try:
+        arriving.write(bytes(MEGABYTE))
+        meet()
+        arriving.write(os.urandom((megabytes - 1) * MEGABYTE))
+        tree.store(arriving)
+    except NoSpaceLeft:
+        return False
+    finally:
+        arriving.close()
+    return True
+
+
+async def test_uploads_at_the_same_time_get_no_more_than_there_is_room_for(tmp_path: Path) -> None:
+    workspaces = Workspaces(tmp_path)
+    path = (await workspaces.create("s-1", 16)).path
+    trees = [await workspaces.tree("s-1", Limits(disk_mb=16, file_mb=64)) for _ in range(8)]
+    together = threading.Barrier(len(trees), timeout=60)
+    with ThreadPoolExecutor(len(trees)) as threads:
+        stored = list(threads.map(store, trees, "abcdefgh", [6] * 8, [together.wait] * 8))
+    assert sum(stored) <= 2
+    assert len(list(path.iterdir())) == sum(stored)
+    fits = 16 - 6 * sum(stored) - 1
+    assert not store(trees[0], "more", fits + 2)
+    assert store(trees[0], "more", fits), "what was given up has left its room"
+    for tree in trees:
+        tree.close()
+
+
+async def test_what_came_in_while_another_file_arrived_counts_for_that_one_too(tmp_path: Path) -> None:
+    workspaces = Workspaces(tmp_path)
+    await workspaces.create("s-1", 16)
+    with (
+        await workspaces.tree("s-1", Limits(disk_mb=16, file_mb=64)) as one,
+        await workspaces.tree("s-1", Limits(disk_mb=16, file_mb=64)) as other,
+    ):
+
+        def meanwhile() -> None:
+            assert store(other, "one", 6)
+            assert store(other, "two", 3)
+
+        assert not store(one, "late", 8, meanwhile)
+        assert store(one, "late", 6)
+
+
+async def test_putting_a_file_in_its_place_holds_up_no_other_workspace(tmp_path: Path) -> None:
+    workspaces = Workspaces(tmp_path)
+    reached, go_on = threading.Event(), threading.Event()
+
+    def slow(etag: str | None) -> None:
+        reached.set()
+        go_on.wait(60)
+
+    for id in ("s-1", "s-2"):
+        await workspaces.create(id, 16)
+    with (
+        await workspaces.tree("s-1", Limits()) as one,
+        await workspaces.tree("s-2", Limits()) as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        arriving = one.receive("f", one.budget())
+        storing = threads.submit(one.store, arriving, slow)
+        assert reached.wait(60)
+        assert store(other, "f", 1)
+        assert not storing.done()
+        go_on.set()
+        assert storing.result()[2]
+        arriving.close()

@@ -27,6 +27,7 @@ from interpreter.errors import (
     FileChanged,
     FileConflict,
     FileNotFound,
+    FileRefused,
     FileTooLarge,
     InterpreterError,
     InvalidPath,
@@ -169,6 +170,21 @@ def test_a_condition_is_given_the_version_that_is_there(files: Tree) -> None:
     with pytest.raises(FileChanged):
         write(files, "f", b"3", condition=refuse)
     assert read(files, "f") == b"2"
+
+
+def test_what_a_cell_wrote_is_another_version_whatever_date_it_gives_it(files: Tree, root: Path) -> None:
+    def version() -> str:
+        found = files.read("f")
+        assert isinstance(found, OpenFile)
+        found.close()
+        return found.etag
+
+    write(files, "f", b"1")
+    before, now = version(), (root / "f").stat()
+    while (root / "f").stat().st_ctime_ns == now.st_ctime_ns:  # the clock of files is slow
+        (root / "f").write_bytes(b"2")
+        os.utime(root / "f", ns=(now.st_atime_ns, now.st_mtime_ns))
+    assert version() != before
 
 
 def test_what_may_not_be_there_may_not_be_a_link_or_a_pipe_either(files: Tree, root: Path) -> None:
@@ -350,7 +366,7 @@ def test_names_that_are_not_text_are_listed_and_archived(files: Tree, root: Path
     (entry,) = files.list("").entries
     assert (entry.name, entry.path) == ("caf\\xe9\\xff\n.txt", None)
     assert b"caf" in msgspec.json.encode(entry)
-    assert zipfile.ZipFile(io.BytesIO(unpacked(files, "", "zip"))).namelist() == [entry.name]
+    assert zipfile.ZipFile(io.BytesIO(unpacked(files, "", "zip"))).namelist() == ["caf_xe9_xff\n.txt"]
     with tarfile.open(fileobj=io.BytesIO(unpacked(files, "", "tar.gz"))) as tar:
         assert [os.fsencode(name) for name in tar.getnames()] == [b"caf\xe9\xff\n.txt"]
     os.unlink(odd)
@@ -435,6 +451,35 @@ def test_archives_have_everything_but_links_that_lead_out(files: Tree, root: Pat
         assert member.read() == b"a" * 3_000_000
     with zipfile.ZipFile(io.BytesIO(unpacked(files, "data/a.txt", "zip"))) as packed:
         assert packed.namelist() == ["a.txt"]
+
+
+def test_no_name_in_a_zip_is_a_path_elsewhere_for_windows(files: Tree, root: Path) -> None:
+    for name in ("..\\evil", "C:\\evil", "C:/evil", "a:b", "\\\\host\\share"):
+        write(files, name, b"x")
+    with zipfile.ZipFile(io.BytesIO(unpacked(files, "", "zip"))) as packed:
+        names = sorted(packed.namelist())
+    assert names == [".._evil", "C_/", "C_/evil", "C__evil", "__host_share", "a_b"]
+
+
+def test_what_the_gateway_may_not_read_is_not_left_out_silently(files: Tree, root: Path) -> None:
+    write(files, "d/open", b"x")
+    write(files, "d/closed", b"x")
+    (root / "d/locked").mkdir()
+    os.chown(root / "d/locked", OWNER, OWNER)
+    for name, mode in (("d/closed", 0o644), ("d/locked", 0o755)):
+        (root / name).chmod(0)
+        os.seteuid(OWNER)
+        try:
+            for format in ("zip", "tar.gz"):
+                with pytest.raises(FileRefused, match=name):
+                    files.archive("", format)
+            with pytest.raises(FileRefused):
+                files.copy("d", "copy", overwrite=False)
+        finally:
+            os.seteuid(0)
+        assert unpacked(files, "", "zip"), "which root may"
+        (root / name).chmod(mode)
+    assert names(files.list("")) == ["d"]
 
 
 def test_a_zip_does_not_remember_more_names_than_there_is_memory_for(

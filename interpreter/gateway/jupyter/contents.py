@@ -9,13 +9,14 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from interpreter.errors import FileConflict, FileNotFound, FileTooLarge, InvalidRequest
+from interpreter.errors import FileConflict, FileNotFound, FileTooLarge, InvalidPath, InvalidRequest
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.jupyter.kernels import moment
 from interpreter.gateway.operation import Operation
@@ -27,7 +28,8 @@ MOST_BYTES = 32 * 1024 * 1024
 """The largest file that is sent as JSON; larger ones are downloaded from /files."""
 LARGEST_BODY = MOST_BYTES * 4 // 3 + 64 * 1024
 """As much, as base64: what was read can be stored again."""
-PIECE = 4 * 1024 * 1024
+MOST_TRIED = 10_000
+"""Names that something new does not get because others have them."""
 EMPTY_NOTEBOOK: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 Kind = Literal["file", "directory", "notebook"]
 
@@ -106,7 +108,7 @@ async def read_contents(call: ApiHandler) -> Any:
         try:
             return await files.run(_file, session_id, found, wanted)
         finally:
-            found.close()
+            files.later(found.close)
 
 
 def _sessions(call: ApiHandler, wanted: Wanted) -> dict[str, Any]:
@@ -176,18 +178,17 @@ def _notebook(data: bytes) -> Any:
 
 async def save_contents(call: ApiHandler) -> Any:
     session_id, path = _place(call.path["path"])
-    return await _save(call, session_id, path, call.body(Contents))
-
-
-async def _save(call: ApiHandler, session_id: str, path: str, given: Contents) -> Any:
+    given = call.body(Contents)
     files = call.orchestrator.files.of(session_id)
-    async with files.tree(change=True) as tree:
-        if given.type == "directory":
-            entry, created = await files.run(tree.make_directory, path)
-        else:
-            data = _data(given)
-            append = given.chunk is not None and given.chunk != 1
-            entry, created = await files.run(_store, tree, path, data, append)
+    if given.type != "directory" and given.chunk is not None:
+        take = call.gateway.jupyter.chunks.take
+        entry, created = await take(files, session_id, path, given.chunk, _data(given))
+    else:
+        async with files.tree(change=True) as tree:
+            if given.type == "directory":
+                entry, created = await files.run(tree.make_directory, path)
+            else:
+                entry, created = await files.run(_store, tree, path, _data(given))
     call.set_status(201 if created else 200)
     call.finish_json(_entry(session_id, entry))
     return None
@@ -207,23 +208,12 @@ def _data(given: Contents) -> bytes:
         raise InvalidRequest(f"The content is not base64: {e}.") from None
 
 
-def _store(tree: Tree, path: str, data: bytes, append: bool) -> tuple[FileEntry, bool]:
-    """Runs in a thread. What is appended to is copied first: nobody sees half a file."""
+def _store(tree: Tree, path: str, data: bytes, *, new: bool = False) -> tuple[FileEntry, bool]:
+    """Runs in a thread."""
     incoming = tree.receive(path, tree.budget(len(data)))
     try:
-        if append:
-            found = tree.read(path)
-            if isinstance(found, Directory):
-                raise FileConflict("There is a directory with this name.")
-            try:
-                at = 0
-                while piece := os.pread(found.descriptor, PIECE, at):
-                    incoming.write(piece)
-                    at += len(piece)
-            finally:
-                found.close()
         incoming.write(data)
-        entry, _, created = tree.store(incoming)
+        entry, _, created = tree.store(incoming, new=new)
         return entry, created
     finally:
         incoming.close()
@@ -233,34 +223,52 @@ async def new_contents(call: ApiHandler) -> Any:
     """A copy of a file, or an untitled file, notebook or directory."""
     given = call.body(Contents)
     session_id, directory = _place(call.path["path"])
-    if given.copy_from is None:
-        kind = given.type or ("notebook" if given.ext == ".ipynb" else "file")
-        names = {"directory": "Untitled Folder", "notebook": "Untitled"}
-        ending = {"directory": "", "notebook": ".ipynb"}.get(kind, given.ext)
-        path = await _free(call, session_id, directory, names.get(kind, "untitled"), ending)
-        return await _save(call, session_id, path, Contents(type=kind))
-    other, source = _place(given.copy_from)
-    if other != session_id:
-        raise InvalidRequest("A file is copied within one session.")
-    stem, dot, ending = split(source)[1].partition(".")
-    path = await _free(call, session_id, directory, f"{stem}-Copy", dot + ending)
+    source = None
+    if given.copy_from is not None:
+        other, source = _place(given.copy_from)
+        if other != session_id:
+            raise InvalidRequest("A file is copied within one session.")
     files = call.orchestrator.files.of(session_id)
     async with files.tree(change=True) as tree:
-        entry = await files.run(lambda: tree.copy(source, path, overwrite=False))
+        entry = await files.run(_make, tree, directory, source, given)
     call.set_status(201)
     call.finish_json(_entry(session_id, entry))
     return None
 
 
-async def _free(call: ApiHandler, session_id: str, directory: str, stem: str, ending: str) -> str:
-    """A path that nothing has yet."""
-    files = call.orchestrator.files.of(session_id)
-    async with files.tree() as tree:
-        taken = {entry.name for entry in (await files.run(tree.list, directory)).entries}
-    number = 0
-    while (name := f"{stem}{number or ''}{ending}") in taken:
-        number += 1
-    return joined(directory, name)
+def _make(tree: Tree, directory: str, source: str | None, given: Contents) -> FileEntry:
+    """Runs in a thread."""
+    if source is not None:
+        stem, dot, ending = split(source)[1].partition(".")
+        copy = lambda path: tree.copy(source, path, overwrite=False)  # noqa: E731
+        return _make_named(tree, directory, f"{stem}-Copy", dot + ending, copy)
+    kind = given.type or ("notebook" if given.ext == ".ipynb" else "file")
+    if kind == "directory":
+        make = lambda path: tree.make_directory(path)[0]  # noqa: E731
+        return _make_named(tree, directory, "Untitled Folder", "", make)
+    data = _data(Contents(type=kind))
+    store = lambda path: _store(tree, path, data, new=True)[0]  # noqa: E731
+    if kind == "notebook":
+        return _make_named(tree, directory, "Untitled", ".ipynb", store)
+    return _make_named(tree, directory, "untitled", given.ext, store)
+
+
+def _make_named(
+    tree: Tree, directory: str, stem: str, ending: str, make: Callable[[str], FileEntry]
+) -> FileEntry:
+    """Makes it under the first name that nothing has yet."""
+    if "/" in ending:
+        raise InvalidPath("The ending of a name has a '/' in it.")
+    for number in range(MOST_TRIED):
+        path = checked(joined(directory, f"{stem}{number or ''}{ending}"))
+        if tree.has(path):
+            continue
+        try:
+            return make(path)
+        except FileConflict:
+            if not tree.has(path):  # else somebody else has just got the name
+                raise
+    raise FileConflict("There are too many files with such names.", "Delete some of them.")
 
 
 async def move_contents(call: ApiHandler) -> Any:
@@ -297,7 +305,7 @@ async def make_checkpoint(call: ApiHandler) -> Any:
         try:
             return {"id": "checkpoint", "last_modified": moment(found.entry().modified_at)}
         finally:
-            found.close()
+            files.later(found.close)
 
 
 ALL = "/api/contents/{path}"

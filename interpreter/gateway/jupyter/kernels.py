@@ -18,6 +18,7 @@ from interpreter import __version__
 from interpreter.config import Config
 from interpreter.errors import InvalidRequest, NotFound, UnknownEnvironment
 from interpreter.gateway.handler import ApiHandler
+from interpreter.gateway.jupyter.chunks import Chunks
 from interpreter.gateway.jupyter.door import Door
 from interpreter.gateway.operation import Operation
 from interpreter.models import SessionCreate, SessionState
@@ -72,6 +73,7 @@ class Jupyter:
         self.sockets: set[Client] = set()
         self.documents: dict[str, Any] = {}
         """Session → what a client has opened with it."""
+        self.chunks = Chunks()
         self._orchestrator = orchestrator
         self._doors: dict[str, Door] = {}
 

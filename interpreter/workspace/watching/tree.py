@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 import threading
 import time
 from pathlib import Path
@@ -29,7 +30,12 @@ LEFT_OUT = frozenset({"__pycache__", ".ipynb_checkpoints"})
 """Directories that nobody wants to hear of."""
 MOST_BYTES = 24_000_000
 """Of names, and what it takes to keep them: some 200,000 of ordinary length."""
-KEEPING = 100
+ALL_BYTES = 200_000_000
+"""The same of all workspaces together."""
+KEEPING, KEEPING_DIRECTORY = 50, 550
+"""Bytes that a name takes besides itself."""
+GRANT = 256 * 1024
+"""Bytes that a workspace gets at a time."""
 MOST_DIRECTORIES = 16_384
 DEEPEST = 256
 WORK_SECONDS = 10.0
@@ -46,21 +52,26 @@ class GivenUp(Exception):
 
 
 class Room:
-    """How many more directories may be watched, by all workspaces together."""
+    """How much more may be watched, by all workspaces together: directories, and bytes of memory."""
 
-    def __init__(self, directories: int) -> None:
-        self._left = directories
+    def __init__(self, directories: int, bytes: int) -> None:
+        self._directories = directories
+        self._bytes = bytes
         self._lock = threading.Lock()
 
-    def take(self) -> None:
+    def take(self, *, directories: int = 0, bytes: int = 0) -> None:
         with self._lock:
-            if self._left <= 0:
+            if directories > self._directories:
                 raise GivenUp("all workspaces together have too many directories")
-            self._left -= 1
+            if bytes > self._bytes:
+                raise GivenUp("all workspaces together have too many files")
+            self._directories -= directories
+            self._bytes -= bytes
 
-    def give_back(self, directories: int) -> None:
+    def give_back(self, *, directories: int = 0, bytes: int = 0) -> None:
         with self._lock:
-            self._left += directories
+            self._directories += directories
+            self._bytes += bytes
 
 
 class Tree:
@@ -80,7 +91,7 @@ class Tree:
         self._queue = queue
         self._nodes = nodes
         self._room = room
-        self._bytes = 0
+        self._bytes = self._granted = 0
         self._adrift: dict[Node, None] = {}
         """Directories that left their place; whether they come to another is still to be seen."""
         self._doubtful: dict[tuple[Node, str], None] = {}
@@ -188,7 +199,8 @@ class Tree:
                 del self._nodes[node.number]
                 if unwatch:
                     inotify.unwatch(self._queue, node.number)
-        self._room.give_back(len(self.own))
+        self._room.give_back(directories=len(self.own), bytes=self._granted)
+        self._bytes = self._granted = 0
         for known in (self.own, self._adrift, self._doubtful, self._unsure):
             known.clear()
         self.lately.clear()
@@ -312,8 +324,9 @@ class Tree:
             raise GivenUp(f"it is deeper than {DEEPEST} directories")
         self._check_time()
         node = Node(self, self._watch(fd), os.fstat(fd).st_ino, name)
-        self._room.take()
+        self._room.take(directories=1)
         self.own.add(node)
+        self._keep(KEEPING_DIRECTORY + sys.getsizeof(name))
         self._nodes[node.number] = node
         for recording in self.recordings:
             recording.move(node, None)
@@ -338,6 +351,7 @@ class Tree:
         if (before := parent.children.get(name)) is not None:
             self._detach(before)
         self._adrift.pop(node, None)
+        self._keep(sys.getsizeof(name) - sys.getsizeof(node.name))
         node.parent, node.name = parent, name
         parent.children[name] = node
 
@@ -364,25 +378,36 @@ class Tree:
                 del self._nodes[node.number]
                 inotify.unwatch(self._queue, node.number)
             self.own.discard(node)
-            self._room.give_back(1)
+            self._room.give_back(directories=1)
+            self._keep(-KEEPING_DIRECTORY - sys.getsizeof(node.name))
 
     # -- names
 
     def _add(self, node: Node, name: str) -> None:
         if name not in node.files:
             node.files.add(name)
-            self._bytes += len(name) + KEEPING
-            if self._bytes > MOST_BYTES:
-                raise GivenUp("it has too many files")
+            self._keep(KEEPING + sys.getsizeof(name))
 
     def _remove(self, node: Node, name: str) -> None:
         known = name in node.files
         self._touch(node, name, known)
         if known:
             node.files.discard(name)
-            self._bytes -= len(name) + KEEPING
+            self._keep(-KEEPING - sys.getsizeof(name))
         for recording in self.recordings:
             recording.untouch(node, name)
+
+    def _keep(self, more: int) -> None:
+        """So many bytes of memory are taken, or free again."""
+        self._bytes += more
+        if self._bytes > MOST_BYTES:
+            raise GivenUp("it has too many files")
+        while self._bytes > self._granted:
+            self._room.take(bytes=GRANT)
+            self._granted += GRANT
+        while self._granted - self._bytes > 2 * GRANT:
+            self._granted -= GRANT
+            self._room.give_back(bytes=GRANT)
 
     def _touch(self, node: Node, name: str, existed: bool, *, written: bool = True) -> None:
         for recording in self.recordings:

@@ -21,7 +21,7 @@ import structlog
 from interpreter.workspace.watching import inotify
 from interpreter.workspace.watching.changes import NOTHING, Found
 from interpreter.workspace.watching.recording import Recording
-from interpreter.workspace.watching.tree import Room, Tree
+from interpreter.workspace.watching.tree import ALL_BYTES, Room, Tree
 from interpreter.workspace.watching.work import (
     CHUNK,
     CatchUp,
@@ -52,10 +52,10 @@ Answer = Found | None
 class Watcher:
     """Watches workspaces. All its calls are made on the event loop."""
 
-    def __init__(self, queues: int = QUEUES) -> None:
+    def __init__(self, queues: int = QUEUES, most_bytes: int = ALL_BYTES) -> None:
         self._most_queues = queues
         self._queues: list[Queue] = []
-        self._room = Room(inotify.most_watches() // 2)
+        self._room = Room(inotify.most_watches() // 2, most_bytes)
         self._threads = ThreadPoolExecutor(THREADS, "changes")
 
     async def watch(self, path: Path) -> Watched | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import httpx
@@ -56,9 +57,9 @@ def test_files_go_in_and_out_as_jupyter_does_it(http: httpx.Client, kernel: dict
     read = http.get(f"{url}/b.bin").json()
     assert (read["format"], read["content"]) == ("base64", blob)
     for number, piece in ((1, "one "), (2, "two "), (-1, "three")):
-        http.put(
-            f"{url}/c.txt", json={"type": "file", "format": "text", "content": piece, "chunk": number}
-        )
+        body = {"type": "file", "format": "text", "content": piece, "chunk": number}
+        assert http.put(f"{url}/c.txt", json=body).json()["name"] == "c.txt"
+        assert (http.get(f"{url}/c.txt").status_code == 404) is (number != -1), "nobody sees half a file"
     assert http.get(f"{url}/c.txt").json()["content"] == "one two three"
     notebook = http.post(url, json={"type": "notebook"})
     assert notebook.status_code == 201
@@ -120,3 +121,12 @@ def test_what_is_no_notebook_is_not_passed_on_as_one(
     http.put(f"/v1/sessions/{kernel['session']}/files/a.ipynb", content=data)
     answer = http.get(f"/api/contents/{kernel['session']}/a.ipynb")
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("ext", ["\0", "/../../../x", "/x", "🧪" * 90, "\ud800"])
+def test_the_ending_of_something_new_is_checked(
+    http: httpx.Client, kernel: dict[str, Any], ext: str
+) -> None:
+    body = json.dumps({"type": "file", "ext": ext})
+    made = http.post(f"/api/contents/{kernel['session']}", content=body)
+    assert made.status_code == 400, made.text
