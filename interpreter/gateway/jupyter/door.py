@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -45,7 +46,12 @@ ANSWER_SECONDS = 2.0
 HELD_BYTES = 64 * 1024
 """Of a reply to something else than a cell, if the one that asked is away."""
 REMEMBERED = 1000
-"""Requests whose header is remembered, cells and others each, and clients that left."""
+"""Requests whose header is remembered, cells and others each, and clients that left. Cells that wait or
+run are remembered in any case."""
+
+Name = Annotated[str, Meta(max_length=1000)]
+Expression = Annotated[str, Meta(max_length=20_000)]
+"""As `user_expressions` has them: a cell that waits keeps them in memory."""
 
 
 class ExecuteContent(Struct):
@@ -54,7 +60,7 @@ class ExecuteContent(Struct):
     code: str
     silent: bool = False
     store_history: bool = True
-    user_expressions: dict[str, Any] = {}
+    user_expressions: Annotated[dict[Name, Expression], Meta(max_length=100)] = {}
     allow_stdin: bool = False
     stop_on_error: bool = True
 
@@ -193,6 +199,12 @@ class Door:
         while len(where) > REMEMBERED:
             where.popitem(last=False)
 
+    def _remember_cell(self, id: str, asked: Asked) -> None:
+        self._cells[id] = asked
+        for old in list(islice(self._cells, max(0, len(self._cells) - REMEMBERED))):
+            if self.session.history.active(old) is None:
+                del self._cells[old]
+
     # -- what clients ask
 
     async def receive(self, client: Client, request: Request) -> None:
@@ -226,7 +238,7 @@ class Door:
                 same = (c for c in self.clients if c.session_id == client.session_id)
                 asked.client = next(same, None)
             asked.header = _parent(request.header, id, told.notebook_cell)
-            self._remember(self._cells, id, asked)
+            self._remember_cell(id, asked)
 
         try:
             content = msgspec.json.decode(request.content, type=ExecuteContent)
@@ -276,7 +288,7 @@ class Door:
             return
         if known is not None and known.session_id == client.session_id:
             return
-        self._remember(self._cells, id, asked)
+        self._remember_cell(id, asked)
         if (cell := self.session.history.active(id)) is not None:
             cell.answers.append(partial(self._ended, asked))
         client.tell_again(id)

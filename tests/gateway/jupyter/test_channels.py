@@ -370,6 +370,41 @@ async def test_cells_that_are_still_on_their_way_when_one_fails_are_aborted_too(
     wire.close()
 
 
+async def test_a_long_notebook_is_run_whole_and_every_cell_is_answered(
+    gateway: Gateway, api: httpx.AsyncClient, own_kernel: dict[str, Any]
+) -> None:
+    """As JupyterLab's Run All sends it: all cells at once, more than anybody else may have waiting."""
+    path = f"/v1/sessions/{own_kernel['session']}"
+    wire = await Wire.open(gateway, own_kernel["id"])
+    first = wire.execute(WAITS)
+    asked = [wire.execute(f"print({i})") for i in range(300)]
+    await wire.reply(wire.ask("kernel_info_request", {}, channel="control"))
+    theirs = await api.post(f"{path}/executions", json={"code": "print('theirs')", "wait": False})
+    assert theirs.status_code == 202, "those of a Jupyter client keep nobody else from running cells"
+    await api.put(f"{path}/files/go", content=b"")
+    assert (await wire.reply(first))["content"]["status"] == "ok"
+    for i, msg_id in enumerate(asked):
+        assert (await wire.reply(msg_id))["content"]["status"] == "ok"
+        assert wire.text(msg_id) == f"{i}\n"
+    wire.close()
+
+
+async def test_the_queue_of_a_jupyter_client_has_an_end(
+    gateway: Gateway, own_kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, own_kernel["id"])
+    running = wire.execute(WAITS)
+    await wire.until(lambda m: m["type"] == "stream" and m["parent"] == running)
+    asked = [wire.execute("'fine'", store_history=False) for _ in range(1001)]
+    reply = await wire.reply(asked[-1])
+    assert reply["content"]["ename"] == "QueueFull"
+    wire.ask("interrupt_request", {}, channel="control")
+    assert (await wire.reply(running))["content"]["ename"] == "KeyboardInterrupt"
+    for msg_id in asked[:-1]:
+        assert (await wire.reply(msg_id))["content"]["status"] == "aborted"
+    wire.close()
+
+
 async def test_who_does_not_want_its_cells_aborted_has_them_run(
     gateway: Gateway, kernel: dict[str, Any]
 ) -> None:
