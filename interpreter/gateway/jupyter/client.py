@@ -45,6 +45,8 @@ ASK_SECONDS = 0.02
 """How soon after something was sent it is asked whether it arrived: what is sent in between may come
 twice to one whose connection breaks."""
 ARRIVED = b"arrived?"
+LIMIT = "X-Max-Message-Bytes"
+"""Tells how large a message may be: the connection of one that sends a larger one is closed (1009)."""
 PING_SECONDS = 30.0
 """So that whoever is in between does not take a quiet connection for a dead one. No answer is waited
 for: a client that reads slowly answers late."""
@@ -94,6 +96,7 @@ class Client(WebSocketHandler):
         origin = self.request.headers.get("Origin")
         if origin is not None and not self.check_origin(origin):
             raise ForbiddenHost("A page of another host may not open this.")
+        self.set_header(LIMIT, self.max_message_size)
         self.door = self.jupyter.door(self.path_kwargs["kernel_id"])
         given = self.get_query_argument("session_id", "")[:200]
         self.session_id = given or secrets.token_hex(16)

@@ -100,6 +100,51 @@ get_comm_manager().register_target("mirror", opened)
     wire.close()
 
 
+MIRROR = """
+from comm import get_comm_manager
+def opened(comm, message):
+    @comm.on_msg
+    def answer(message):
+        comm.send({"n": [len(b) for b in message["buffers"]]})
+get_comm_manager().register_target("measure", opened)
+"""
+
+
+async def test_large_messages_to_a_kernel_arrive_and_cells_run_behind_them(
+    gateway: Gateway, own_kernel: dict[str, Any]
+) -> None:
+    """More than is under way at once: what comes behind waits, and nothing breaks."""
+    wire = await Wire.open(gateway, own_kernel["id"])
+    assert (await wire.reply(wire.execute(MIRROR)))["content"]["status"] == "ok"
+    wire.ask("comm_open", {"comm_id": "c", "target_name": "measure", "data": {}})
+    blob = bytes(20 * 1024 * 1024)
+    for _ in range(3):
+        wire.ask("comm_msg", {"comm_id": "c", "data": {}}, buffers=[blob])
+    behind = wire.execute("'behind'")
+    completion = wire.ask("complete_request", {"code": "pri", "cursor_pos": 3})
+    assert (await wire.reply(behind))["content"]["status"] == "ok"
+    assert "print" in (await wire.reply(completion))["content"]["matches"]
+    answers = [m["content"]["data"] for m in wire.seen if m["type"] == "comm_msg"]
+    assert answers == [{"n": [len(blob)]}] * 3
+    wire.close()
+
+
+@only("embedded")
+async def test_a_message_that_is_too_large_ends_its_connection_and_nothing_else(
+    gateway: Gateway, own_kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, own_kernel["id"])
+    running = wire.execute("x = 5")
+    await wire.reply(running)
+    assert int(wire.socket.headers["X-Max-Message-Bytes"]) == 32 * 1024 * 1024
+    wire.ask("comm_msg", {"comm_id": "c", "data": {}}, buffers=[bytes(32 * 1024 * 1024)])
+    await wire.closed()
+    again = await Wire.open(gateway, own_kernel["id"], session_id=wire.session_id)
+    last = again.execute("x")
+    assert (await again.reply(last))["content"]["status"] == "ok"
+    again.close()
+
+
 async def test_a_hundred_megabytes_arrive_also_when_they_are_read_late(
     gateway: Gateway, kernel: dict[str, Any]
 ) -> None:
