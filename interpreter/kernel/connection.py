@@ -171,6 +171,11 @@ class KernelConnection:
         """Whether another message can be passed on now; else it should wait."""
         return channel in self._closed or self._link.wire.writable(self._streams[channel])
 
+    async def room(self, channel: str) -> None:
+        """Returns when another message can be passed on."""
+        while not self.takes(channel):
+            await self._link.acknowledged()
+
     def pass_on(self, channel: str, parts: list[bytes]) -> None:
         """Sends a message that somebody else made: header, parent, metadata, content and buffers."""
         if channel not in self._closed:

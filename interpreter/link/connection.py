@@ -238,6 +238,13 @@ class Link(asyncio.Protocol):
         if self.closed:
             raise ConnectionError(self._problem)
 
+    async def acknowledged(self) -> None:
+        """Returns when the sandbox may have acknowledged something."""
+        if self.closed:
+            raise ConnectionError(self._problem)
+        self._acknowledged.clear()
+        await self._acknowledged.wait()
+
     async def heard(self, answer: Awaitable[T], within: float = ANSWER_SECONDS) -> T:
         """Waits for what the kernel host is to say. One that could and does not is of no use any more:
         its link is broken, and ConnectionError is raised.

@@ -194,6 +194,12 @@ class Door:
             elif asked.also is client:
                 asked.also = None
 
+    def _now(self, client: Client) -> Client | None:
+        """A client that may have gone away meanwhile, and may be back already."""
+        if client in self.clients:
+            return client
+        return next((c for c in self.clients if c.session_id == client.session_id), None)
+
     def _remember(self, where: OrderedDict[str, Any], key: str, value: Any) -> None:
         where[key] = value
         while len(where) > REMEMBERED:
@@ -233,10 +239,7 @@ class Door:
         def on_new(execution_id: str) -> None:
             nonlocal id
             id = execution_id
-            if client not in self.clients:
-                # It went away meanwhile, and may be back already.
-                same = (c for c in self.clients if c.session_id == client.session_id)
-                asked.client = next(same, None)
+            asked.client = self._now(client)
             asked.header = _parent(request.header, id, told.notebook_cell)
             self._remember_cell(id, asked)
 
@@ -336,11 +339,10 @@ class Door:
     async def _pass_on(self, client: Client, request: Request) -> None:
         await self.session.come_awake()
         context = self.session.context(DEFAULT)
-        if not context.takes(request.channel):
-            client.close(1013, "the kernel is far behind with what it was sent")
-            return
+        await context.room(request.channel)
         id = "j-" + secrets.token_hex(12)
-        asked = Asked(msgspec.json.encode(request.header), client.session_id, client)
+        asked_by = self._now(client)
+        asked = Asked(msgspec.json.encode(request.header), client.session_id, asked_by)
         self._remember(self._requests, id, asked)
         header = {**messages.header(request.type), **request.header, "msg_id": id}
         head = msgspec.json.encode(header)

@@ -335,6 +335,20 @@ async def test_a_restart_and_a_death_are_told(
     wire.close()
 
 
+async def test_what_is_asked_while_the_kernel_is_replaced_is_answered_by_the_next(
+    gateway: Gateway, api: httpx.AsyncClient, own_kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, own_kernel["id"])
+    msg_id = wire.execute("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    await wire.until(lambda m: m["type"] == "execute_reply" and m["parent"] == msg_id)
+    asked = [wire.ask("complete_request", {"code": "pri", "cursor_pos": 3})]
+    await wire.until(lambda m: m["content"].get("execution_state") == "restarting")
+    asked += [wire.ask("complete_request", {"code": "pri", "cursor_pos": 3}) for _ in range(3)]
+    for request in asked:
+        assert "print" in (await wire.reply(request))["content"]["matches"]
+    wire.close()
+
+
 async def test_an_interrupt_ends_a_cell_and_its_reply_comes(
     gateway: Gateway, api: httpx.AsyncClient, kernel: dict[str, Any]
 ) -> None:
