@@ -225,7 +225,8 @@ class Context:
             status = ExecutionStatus.cancelled if asked else ExecutionStatus.lost
             self.cells.end_all(status, reason)
             self._on_restart(reason)
-            self._taps.state(self.name, "restarting")
+            if not asked:  # else whoever asked knows, and takes this for a crash
+                self._taps.state(self.name, "restarting")
             # A gateway that comes after this one hears only the new kernel: what it does not find
             # ended by then it would send once more.
             await self.cells.settled()
