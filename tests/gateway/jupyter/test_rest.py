@@ -75,7 +75,14 @@ def test_a_document_that_gets_another_kernel_keeps_its_id(http: httpx.Client) ->
     assert http.get(f"/api/sessions/{first['id']}").json()["kernel"]["id"] == second["id"]
     listed = http.get("/api/sessions").json()
     assert len({one["id"] for one in listed}) == len(listed)
-    for session in (first["kernel"]["session"], second["session"]):
+    # As with Jupyter's own server a name means a new kernel, also that of the one that is there.
+    third = http.patch(f"/api/sessions/{first['id']}", json={"kernel": {"name": "python3"}}).json()
+    assert (third["id"], third["path"]) == (first["id"], "kept.ipynb")
+    made = [first["kernel"]["session"], second["session"], third["kernel"]["session"]]
+    assert len(set(made)) == 3
+    states = [http.get(f"/v1/sessions/{session}").json()["state"] for session in made]
+    assert states == ["stopped", "stopped", "ready"], "a kernel that nobody has open is ended"
+    for session in made:
         http.delete(f"/v1/sessions/{session}")
 
 
