@@ -221,6 +221,7 @@ class LiveSession:
             limits_enforced_by=live.sandbox.limits_enforced_by,
             disk_enforced_by=live.disk_enforced_by,
             workspace_id=live.workspace_id,
+            language=kernel.language,
             sandbox_id=live.id,
             handle=live.sandbox.handle,
             started_tick=tick(),

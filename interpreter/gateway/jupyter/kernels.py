@@ -122,6 +122,15 @@ class Jupyter:
             return self.config.default_environment
         raise UnknownEnvironment(f"There is no kernelspec '{str(name)[:100]}'.")
 
+    def language(self, environment: str) -> str:
+        """What an environment's cells are written in. Of a kernel that is not ours that is known when
+        there has been one."""
+        configured = self.config.environments[environment]
+        if configured.argv is None and configured.kernel is None:
+            return "python"
+        of_it = (s.record for s in self._orchestrator.all() if s.record.environment == environment)
+        return next((record.language.name for record in of_it if record.language is not None), "")
+
     async def create(self, wanted: KernelCreate, name: str | None = None) -> LiveSession:
         """A new session, or the one that is to be joined, with a sandbox either way."""
         joined = wanted.kernel_id or wanted.id
@@ -196,12 +205,12 @@ async def me(call: ApiHandler) -> Any:
 # -- specifications
 
 
-def _spec(name: str, display_name: str) -> dict[str, Any]:
+def _spec(name: str, display_name: str, language: str) -> dict[str, Any]:
     spec = {
         "argv": [],
         "env": {},
         "display_name": display_name,
-        "language": "python",
+        "language": language,
         "interrupt_mode": "message",
         "metadata": {},
     }
@@ -209,9 +218,13 @@ def _spec(name: str, display_name: str) -> dict[str, Any]:
 
 
 def _specs(jupyter: Jupyter) -> dict[str, Any]:
-    specs = {name: _spec(name, f"{name} (Interpreter)") for name in jupyter.config.environments}
+    specs = {
+        name: _spec(name, f"{name} (Interpreter)", jupyter.language(name))
+        for name in jupyter.config.environments
+    }
     if USUAL_NAME not in specs:
-        specs[USUAL_NAME] = _spec(USUAL_NAME, "Python 3 (Interpreter)")
+        language = jupyter.language(jupyter.config.default_environment)
+        specs[USUAL_NAME] = _spec(USUAL_NAME, "Python 3 (Interpreter)", language)
     return specs
 
 
