@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from interpreter.errors import FileConflict, FileNotFound, FileTooLarge, InvalidRequest
+from interpreter.errors import FileConflict, FileTooLarge, InvalidRequest
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.jupyter.kernels import moment
 from interpreter.gateway.operation import Operation
@@ -282,30 +282,9 @@ async def delete_contents(call: ApiHandler) -> Any:
         await files.run(lambda: tree.delete(path, recursive=True))
 
 
-async def list_checkpoints(call: ApiHandler) -> Any:
-    """None are kept: `/v1` has archives of workspaces."""
-    return []
-
-
-async def make_checkpoint(call: ApiHandler) -> Any:
-    session_id, path = _place(call.path["path"])
-    files = call.orchestrator.files.of(session_id)
-    async with files.tree() as tree:
-        found = await files.run(tree.read, path)
-        if isinstance(found, Directory):
-            raise FileNotFound("A directory has no checkpoints.")
-        try:
-            return {"id": "checkpoint", "last_modified": moment(found.entry().modified_at)}
-        finally:
-            found.close()
-
-
 ALL = "/api/contents/{path}"
-CHECKPOINTS = "/api/contents/{path}/checkpoints"
 
 OPERATIONS = [
-    Operation("GET", CHECKPOINTS, "None are kept", list_checkpoints, answers={200: list}),
-    Operation("POST", CHECKPOINTS, "As if one were", make_checkpoint, answers={201: dict}),
     Operation("GET", ALL, "Read a file or a directory", read_contents, answers={200: dict}),
     Operation(
         "PUT",
