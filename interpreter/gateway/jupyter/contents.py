@@ -50,7 +50,8 @@ class Contents(Struct):
 
     type: str | None = None
     format: str | None = None
-    content: Any = None
+    content: msgspec.Raw = msgspec.Raw(b"null")
+    """As it came: to make something of it takes a while."""
     path: Annotated[str, Meta(max_length=4095)] | None = None
     ext: Annotated[str, Meta(max_length=100)] = ""
     copy_from: Annotated[str, Meta(max_length=4095)] | None = None
@@ -185,7 +186,7 @@ async def _save(call: ApiHandler, session_id: str, path: str, given: Contents) -
         if given.type == "directory":
             entry, created = await files.run(tree.make_directory, path)
         else:
-            data = _data(given)
+            data = await files.run(_data, given)
             append = given.chunk is not None and given.chunk != 1
             entry, created = await files.run(_store, tree, path, data, append)
     call.set_status(201 if created else 200)
@@ -194,15 +195,24 @@ async def _save(call: ApiHandler, session_id: str, path: str, given: Contents) -
 
 
 def _data(given: Contents) -> bytes:
-    content = given.content
+    """Runs in a thread."""
+    content = bytes(given.content)
     if given.type == "notebook":
-        return msgspec.json.format(msgspec.json.encode(content or EMPTY_NOTEBOOK), indent=1) + b"\n"
-    if not isinstance(content, str | None):
-        raise InvalidRequest("The content of a file is text.")
-    if given.format != "base64":
-        return (content or "").encode("utf-8", "replace")
+        if content in (b"null", b"{}"):
+            content = msgspec.json.encode(EMPTY_NOTEBOOK)
+        try:
+            content.decode()  # which nobody has looked at
+        except UnicodeDecodeError:
+            raise InvalidRequest("The content is not UTF-8.") from None
+        return msgspec.json.format(content, indent=1) + b"\n"
     try:
-        return base64.b64decode(content or "", validate=True)
+        text = msgspec.json.decode(content, type=str | None) or ""
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise InvalidRequest("The content of a file is text.") from None
+    if given.format != "base64":
+        return text.encode("utf-8", "replace")
+    try:
+        return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as e:
         raise InvalidRequest(f"The content is not base64: {e}.") from None
 

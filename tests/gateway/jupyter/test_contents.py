@@ -171,7 +171,9 @@ def test_a_notebook_takes_the_gateway_little_more_than_its_size(
     code = "open('a.ipynb', 'w').write('{\"cells\": [' + ','.join(['[]'] * 5_000_000) + ']}')"
     assert http.post(f"/v1/sessions/{session}/executions", json={"code": code}).json()["status"] == "ok"
     before = own_gateway.memory()
-    assert len(http.get(f"/api/contents/{session}/a.ipynb").content) > 15_000_000
+    read = http.get(f"/api/contents/{session}/a.ipynb").content
+    assert len(read) > 15_000_000
+    assert http.put(f"/api/contents/{session}/b.ipynb", content=read).status_code == 201
     assert own_gateway.peak_memory() - before < 150_000_000
 
 
