@@ -339,6 +339,10 @@ class Client(WebSocketHandler):
         # One for all of it: who asked may become known meanwhile, and is told it again then.
         header = self.door.header_of(execution_id)
         parts = executions.events(self.door.session.id, 0, execution_id=execution_id, wait=False)
+        if self.door.may_have_told(execution_id):
+            # All of it comes in the place of what of it is there.
+            clear = KernelMessage("iopub", "clear_output", execution_id, {"wait": False}, {}, [])
+            self.send(Outgoing(clear, header))
         async with contextlib.aclosing(parts):  # type: ignore[type-var]
             async for rows in parts:
                 await self._replay([row for row in rows if row.seq <= up_to], header)

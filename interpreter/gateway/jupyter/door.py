@@ -102,6 +102,8 @@ class Asked:
     """Whether the kernel has replied to it."""
     over: bool = False
     """Whether the reply has arrived at a client."""
+    before: bool = False
+    """Whether it was asked of an earlier gateway: nobody knows how much of it was told."""
     held: Outgoing | None = None
     """The reply to something else than a cell, until the one that asked is back."""
 
@@ -120,6 +122,7 @@ class Door:
         self._left: OrderedDict[str, int] = OrderedDict()
         """Clients that left → the number of the last event that is known to have reached them."""
         session.taps.add(DEFAULT, self)
+        self._recall()
 
     def close(self) -> None:
         """The session is gone."""
@@ -127,11 +130,24 @@ class Door:
         for client in list(self.clients):
             client.close(1001, "the kernel is gone")
 
+    def _recall(self) -> None:
+        """Takes over what clients asked of an earlier gateway, and is not answered."""
+        before, self.session.asked_before = self.session.asked_before, {}
+        for id, (sent, notebook_cell) in before.items():
+            if sent.header is None:
+                continue
+            header = _parent(msgspec.json.decode(sent.header), id, notebook_cell)
+            asked = Asked(header, sent.by, None, before=True)
+            self._remember_cell(id, asked)
+            if (cell := self.session.history.active(id)) is not None:
+                cell.answers.append(partial(self._ended, asked))
+
     # -- clients come and go
 
     def join(self, client: Client) -> None:
         """A client is connected: it hears everything from now on, and what it may have missed."""
         self.session.touch()
+        self._recall()
         for former in [c for c in self.clients if c.session_id == client.session_id]:
             # It is back before its old connection is known to be dead.
             self.leave(former)
@@ -174,6 +190,8 @@ class Door:
         for id, asked in self._cells.items():
             if asked.over or not (asked.client in (None, client) or asked.client in gone):
                 continue
+            if asked.before and asked.session_id != client.session_id:
+                continue  # the one that asked comes back, too
             if asked.client is None:
                 asked.client = client
             elif asked.client is not client:
@@ -266,6 +284,7 @@ class Door:
                     client.session_id,
                     _date(request.header),
                     content.stop_on_error and not content.silent,
+                    None if asked.keyed else asked.header.decode(),
                 ),
                 on_new=on_new,
                 key=None if key is None else f"jupyter {key}",
@@ -358,6 +377,8 @@ class Door:
     def on_message(self, message: KernelMessage) -> None:
         if not self.clients and not self._cells:
             return
+        if self.session.asked_before:
+            self._recall()
         is_cell = message.parent_id.startswith(PREFIX)
         asked = (self._cells if is_cell else self._requests).get(message.parent_id)
         to = list(self._meant(message, asked, is_cell))
@@ -399,6 +420,12 @@ class Door:
         if cell is None or cell.notebook_cell is None:
             return None
         return self.header_of(message.parent_id)  # a Jupyter client sent it to an earlier gateway
+
+    def may_have_told(self, execution_id: str) -> bool:
+        """Whether an earlier gateway may have told of a cell, to those who are told of it now."""
+        asked, cell = self._cells.get(execution_id), self.session.history.get(execution_id)
+        has_begun = cell is None or cell.started_at is not None
+        return asked is not None and asked.before and has_begun
 
     def told_of_end(self, client: Client, execution_ids: Iterable[str]) -> None:
         """The replies to these cells have arrived at a client."""
