@@ -14,7 +14,6 @@ import secrets
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import structlog
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
@@ -220,7 +219,7 @@ class Client(WebSocketHandler):
     async def on_message(self, message: str | bytes) -> None:
         try:
             await self.door.receive(self, framing.read(message, v1=self._v1))
-        except (BadFrame, msgspec.MsgspecError) as e:
+        except BadFrame as e:
             self.close(1007, f"not a Jupyter message: {e}".encode()[:100].decode(errors="ignore"))
         except (InterpreterError, ConnectionError) as e:
             log.info("a request of a Jupyter client came to nothing", reason=str(e))

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+import structlog
 from msgspec import Meta, Struct
 
 from interpreter.errors import InterpreterError
@@ -38,6 +39,8 @@ from interpreter.orchestrator.taps import KernelState
 if TYPE_CHECKING:
     from interpreter.gateway.jupyter.client import Client
     from interpreter.orchestrator import Orchestrator
+
+log = structlog.get_logger()
 
 CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """As notebooks have them."""
@@ -233,6 +236,12 @@ class Door:
 
     async def receive(self, client: Client, request: Request) -> None:
         """Does what a client asks for, or passes it on; returns when the next may come."""
+        try:
+            await self._receive(client, request)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+            self._refuse(client, request, e)
+
+    async def _receive(self, client: Client, request: Request) -> None:
         self.session.touch()
         match request.channel, request.type:
             case "shell", "execute_request":
@@ -289,7 +298,7 @@ class Door:
                 on_new=on_new,
                 key=None if key is None else f"jupyter {key}",
             )
-        except (InterpreterError, msgspec.ValidationError) as e:
+        except (InterpreterError, msgspec.MsgspecError) as e:
             self._cells.pop(id, None)
             name = type(e).__name__
             hint = f" {e.hint}" if isinstance(e, InterpreterError) else ""
@@ -367,6 +376,17 @@ class Door:
         head = msgspec.json.encode(header)
         parts = [head, request.parent, request.metadata, request.content, *request.buffers]
         context.pass_on(request.channel, parts)
+
+    def _refuse(self, client: Client, request: Request, problem: Exception) -> None:
+        """Answers something whose content is not as it should be, if it is what has an answer."""
+        if not request.type.endswith("_request"):
+            log.info("a message of a Jupyter client came to nothing", reason=str(problem))
+            return
+        what = {"ename": type(problem).__name__, "evalue": str(problem), "traceback": []}
+        reply = request.type.removesuffix("_request") + "_reply"
+        self._reply(client, request, reply, {"status": "error", **what})
+        idle = KernelMessage("iopub", "status", "", {"execution_state": "idle"}, {}, [])
+        client.send(Outgoing(idle, msgspec.json.encode(request.header)))
 
     def _reply(self, client: Client, request: Request, type: str, content: dict[str, Any]) -> None:
         message = KernelMessage(request.channel, type, "", content, {}, [])

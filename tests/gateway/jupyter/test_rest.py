@@ -168,6 +168,24 @@ async def test_what_is_no_message_ends_the_connection_and_nothing_else(
 
 
 @ONCE
+async def test_a_message_with_wrong_content_is_answered_and_ends_nothing(
+    gateway: Gateway, kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, kernel["id"])
+    asked = [
+        wire.ask("history_request", {"session": None}),
+        wire.ask("execute_request", {"code": None}),
+        wire.ask("execute_request", {"code": "1", "user_expressions": {"a": 5}}),
+    ]
+    wire.ask("input_reply", {"value": "x" * 1_000_001}, channel="stdin")
+    wire.ask("input_reply", {"value": None}, channel="stdin")
+    for msg_id in asked:
+        assert (await wire.reply(msg_id))["content"]["status"] == "error"
+    assert (await wire.reply(wire.execute("1")))["content"]["status"] == "ok"
+    wire.close()
+
+
+@ONCE
 async def test_what_clients_leave_out_is_made_up_for(gateway: Gateway, kernel: dict[str, Any]) -> None:
     url = (
         f"{gateway.url.replace('http', 'ws')}/api/kernels/{kernel['id']}/channels?token={gateway.token}"
