@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 NAMESPACE = uuid.UUID("5b0c6f0e-58e4-4a3c-9a0e-6d2f5a1c7e21")
 USUAL_NAME = "python3"
 """What clients call the kernel that they want when they do not care."""
+MADE_BY = "made_by"
+"""A label, by which sessions are known that no agent made."""
 STATES = {
     SessionState.creating: "starting",
     SessionState.ready: "idle",
@@ -99,14 +101,15 @@ class Jupyter:
         session = self.session(id)
         door = self._doors.get(session.id)
         if door is None or door.session is not session:
-            self._forget_deleted()
+            self._forget_unused()
             door = self._doors[session.id] = Door(session, self._orchestrator)
         return door
 
-    def _forget_deleted(self) -> None:
+    def _forget_unused(self) -> None:
         there = {session.id: session for session in self._orchestrator.all()}
         for id, door in list(self._doors.items()):
-            if there.get(id) is not door.session:
+            unused = not door.clients and door.session.state not in WITH_SANDBOX
+            if unused or there.get(id) is not door.session:
                 del self._doors[id]
                 door.close()
 
@@ -142,7 +145,7 @@ class Jupyter:
         request = {
             "name": name,
             "environment": self.environment(wanted.name),
-            "labels": {"made_by": "jupyter"},
+            "labels": {MADE_BY: "jupyter"},
             "env": {k: v for k, v in wanted.env.items() if not k.startswith("KERNEL_")},
         }
         try:
@@ -152,8 +155,11 @@ class Jupyter:
 
     async def delete(self, session: LiveSession) -> None:
         """What the settings say that deleting a kernel does."""
-        if self.config.jupyter_delete == "stop":
-            await self._orchestrator.stop_session(session.id)
+        match self.config.jupyter_delete:
+            case "delete" if session.record.labels.get(MADE_BY) == "jupyter":
+                await self._orchestrator.delete(session.id)
+            case "stop" | "delete":
+                await self._orchestrator.stop_session(session.id)
 
     def model(self, session: LiveSession) -> dict[str, Any]:
         return {

@@ -114,6 +114,21 @@ def test_deleting_a_kernel_does_what_the_setting_says(own_gateway: Gateway, sett
 
 
 @ONCE
+def test_with_delete_nothing_is_left_of_a_kernel_but_an_agents_session_stays(
+    own_gateway: Gateway,
+) -> None:
+    own_gateway.settings["jupyter_delete"] = "delete"
+    own_gateway.start()
+    with own_gateway.client() as http:
+        agents = http.post("/v1/sessions").json()["id"]
+        mine = http.post("/api/kernels").json()
+        for kernel in (mine["id"], agents):
+            assert http.delete(f"/api/kernels/{kernel}").status_code == 204
+        assert http.get(f"/v1/sessions/{mine['session']}").status_code == 404
+        assert http.get(f"/v1/sessions/{agents}").json()["state"] == "stopped"
+
+
+@ONCE
 async def test_a_websocket_needs_the_token_and_no_page_of_another_host(
     gateway: Gateway, kernel: dict[str, Any]
 ) -> None:
