@@ -77,6 +77,8 @@ class Client(WebSocketHandler):
         self._drained = asyncio.Event()
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
         """What it was told of cells as it happened: it is not told again from the record."""
+        self._halves: list[Outgoing] = []
+        """Of the last cell that was ending while it was behind."""
         self._again: list[str] = []
         """Cells that it is to be told once more from their beginning."""
         self._following: asyncio.Task[None] | None = None
@@ -231,6 +233,7 @@ class Client(WebSocketHandler):
         if recorded and not self.behind and self._unsent > LIVE_BYTES:
             self.follow(self.seen)
         if recorded and self.behind:
+            self._keep_half_an_end(message)
             return
         if recorded:
             self._tell(message.message)
@@ -238,10 +241,23 @@ class Client(WebSocketHandler):
         if not self.behind:
             self.seen = self.door.session.events.last_seq
 
+    def _keep_half_an_end(self, message: Outgoing) -> None:
+        """A cell's end is recorded when its reply and its idle status are both there: until then the one
+        that came is nowhere else."""
+        if _what(message.message) in ("execute_reply", "idle"):
+            id = message.message.parent_id
+            self._halves = [half for half in self._halves if half.message.parent_id == id]
+            self._halves.append(message)
+
+    def _tell_half_an_end(self) -> None:
+        halves, self._halves = self._halves, []
+        for half in halves:
+            if (half.message.parent_id, _what(half.message)) not in self._told:
+                self._tell(half.message)
+                self.send(half)
+
     def _tell(self, message: KernelMessage) -> None:
-        what = message.type
-        if what == "status":
-            what = str(message.content.get("execution_state"))
+        what = _what(message)
         if what == "execute_reply":
             self._ends.append(message.parent_id)
         if what in ("busy", "idle", "execute_reply", "execute_input"):
@@ -351,6 +367,7 @@ class Client(WebSocketHandler):
         if self.seen < self.door.session.events.last_seq or self._unsent > LIVE_BYTES or self._again:
             return False
         self.behind = False
+        self._tell_half_an_end()
         return True
 
     async def _replay(self, rows: list[EventRow], header: bytes | None = None) -> None:
@@ -397,3 +414,8 @@ class Client(WebSocketHandler):
                 waits = cell is not None and cell.awaits_input
                 return waits and self.door.is_asked_by(self, id, input=True)
         return True
+
+
+def _what(message: KernelMessage) -> str:
+    """What a message tells of a cell."""
+    return str(message.content.get("execution_state")) if message.type == "status" else message.type

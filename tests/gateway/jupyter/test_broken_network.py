@@ -71,6 +71,7 @@ async def test_who_comes_back_to_a_gateway_that_was_killed_gets_what_it_asked_fo
     msg_id = before.execute(SLOW)
     behind = before.execute("print('behind')")
     await before.until(lambda m: m["type"] == "stream" and "line 7" in before.text(msg_id))
+    await before.confirmed()  # and so both have arrived
     own_gateway.kill()
     own_gateway.start()
 
