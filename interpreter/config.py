@@ -103,8 +103,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allowed_mounts: list[str] = []
     """Docker: the host folders that environments may mount from."""
     isolation: Literal["auto", "bubblewrap", "none"] = "auto"
-    jupyter_delete: Literal["stop", "detach"] = "stop"
-    """What a Jupyter client's deleting of a kernel does: end the sandbox, or only let go of it."""
+    jupyter_delete: Literal["stop", "detach", "delete"] = "stop"
+    """What a Jupyter client's deleting of a kernel does: end the sandbox, only let go of it, or delete
+    the session with its files, if it was a Jupyter client that made it."""
     token: str | None = None
     """None makes one at first start and keeps it in the data directory."""
     on_shutdown: Literal["keep", "stop"] = "keep"

@@ -17,6 +17,7 @@ from interpreter.models import Execution
 from interpreter.models.basics import ContextName
 from interpreter.models.notebooks import Notebook, code_cell, other_cell
 from interpreter.orchestrator.notebook import Around
+from interpreter.store import SessionRecord
 
 PAGE = 8
 """Executions that are in memory at once: each may have megabytes of outputs."""
@@ -40,7 +41,7 @@ async def read_notebook(call: ApiHandler) -> Any:
     writer = CellWriter(await session.replay.around() if session.replay and replayed else {})
     found = await executions.all(session.id, PAGE, None)
     call.set_header("Content-Disposition", disposition("attachment", name))
-    head = {"nbformat": 4, "nbformat_minor": 5, "metadata": _metadata(session.record.environment)}
+    head = {"nbformat": 4, "nbformat_minor": 5, "metadata": _metadata(session.record)}
     try:
         call.write(msgspec.json.encode(head)[:-1] + b',"cells":[' + writer.cells(None))
         while found:
@@ -85,11 +86,11 @@ class CellWriter:
         return id
 
 
-def _metadata(environment: str) -> dict[str, Any]:
-    return {
-        "kernelspec": {"name": environment, "display_name": environment, "language": "python"},
-        "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"},
-    }
+def _metadata(record: SessionRecord) -> dict[str, Any]:
+    spec = {"name": record.environment, "display_name": record.environment}
+    if (language := record.language) is None or not language.name:
+        return {"kernelspec": spec}
+    return {"kernelspec": {**spec, "language": language.name}, "language_info": language}
 
 
 OPERATIONS = [

@@ -26,6 +26,8 @@ from interpreter.runtimes import Runtime, prepared
 from interpreter.store import Store
 
 MAX_HEADER = 64 * 1024
+BESIDES = 1024 * 1024
+"""Room for what arrives together with a message of a WebSocket: a connection that has no more is cut."""
 NO_LIMIT = 2**62
 """Bodies are bounded by the handlers, who can say so in words."""
 ANSWER_SECONDS = 5.0
@@ -88,7 +90,7 @@ async def _serve(config: Config, console: Console) -> None:
         server = Server(
             application,
             max_body_size=NO_LIMIT,
-            max_buffer_size=2**24,
+            max_buffer_size=config.max_message_bytes + BESIDES,
             max_header_size=MAX_HEADER,
             idle_connection_timeout=3600,
             xheaders=False,

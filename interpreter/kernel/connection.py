@@ -21,6 +21,7 @@ from interpreter.kernel import messages
 from interpreter.kernel.messages import KernelMessage, MalformedMessage
 from interpreter.link.connection import Incoming, Link
 from interpreter.link.wire import Closed, Oversized
+from interpreter.models.notebooks import Language
 
 CHANNELS = ("shell", "iopub", "stdin", "control")
 START_SECONDS = 60.0
@@ -60,6 +61,12 @@ class Exit(msgspec.Struct, frozen=True):
         return f"{what}\n{last_words}" if last_words else what
 
 
+class _Info(msgspec.Struct):
+    """The content of a kernel_info_reply."""
+
+    language_info: Language | None = None
+
+
 class Owner(Protocol):
     """Who a kernel connection reports to."""
 
@@ -77,6 +84,8 @@ class KernelConnection:
         self.name = name
         self.exit: Exit | None = None
         self.owner = owner
+        self.language: Language | None = None
+        """What it says that its cells are written in."""
         self._link = link
         self._streams: dict[str, int] = {}
         self._closed: set[str] = set()
@@ -171,6 +180,11 @@ class KernelConnection:
         """Whether another message can be passed on now; else it should wait."""
         return channel in self._closed or self._link.wire.writable(self._streams[channel])
 
+    async def room(self, channel: str) -> None:
+        """Returns when another message can be passed on."""
+        while not self.takes(channel):
+            await self._link.acknowledged()
+
     def pass_on(self, channel: str, parts: list[bytes]) -> None:
         """Sends a message that somebody else made: header, parent, metadata, content and buffers."""
         if channel not in self._closed:
@@ -217,10 +231,16 @@ class KernelConnection:
                 if channel == "iopub":
                     self._iopub_seen.set()
                 if message.parent_id == self._awaited_id and self._answers(message):
+                    self._note_language(message)
                     self._awaited.set_result(None)  # type: ignore[union-attr]
                 self.owner.on_message(message, event.number)
 
         return handle
+
+    def _note_language(self, message: KernelMessage) -> None:
+        if message.type == "kernel_info_reply" and message.raw is not None:
+            with contextlib.suppress(msgspec.MsgspecError):
+                self.language = msgspec.json.decode(message.raw[3], type=_Info).language_info
 
     def _answers(self, message: KernelMessage) -> bool:
         """Whether it is what somebody waits for."""

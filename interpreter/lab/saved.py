@@ -77,10 +77,9 @@ async def check_was_read(lab: LabSession) -> None:
 
 async def without_recorded(lab: LabSession, notebook: Any) -> Any:
     """A notebook that is too large to be read again, without the outputs that come from the record."""
-    cells, _ = await lab.recorded(None)
     if not isinstance(notebook, dict):
         return notebook
-    return without_outputs(notebook, {cell["id"] for cell in cells})
+    return without_outputs(notebook, await lab.recorded_ids())
 
 
 def check_fits(data: bytes) -> None:

@@ -130,15 +130,26 @@ class LabSession:
     # -- what has been run
 
     async def recorded(self, after: str | None) -> tuple[list[Cell], str | None]:
-        """The cells that ran after an execution, and the last one before which nothing changes."""
-        cells, settled, unbroken = [], after, True
+        """The cells that ran after an execution, each as it ran last, and the last execution before
+        which nothing changes."""
+        cells: dict[str, Cell] = {}
+        settled, unbroken = after, True
         async for execution in self._executions(after):
             unbroken = unbroken and execution.status.final
             if unbroken:
                 settled = execution.id
             if execution.context == "default" and not execution.silent:
-                cells.append(recorded_cell(execution))
-        return cells, settled
+                cell = recorded_cell(execution)
+                cells[cell["id"]] = cell
+        return list(cells.values()), settled
+
+    async def recorded_ids(self) -> set[str]:
+        """Of all cells that ran."""
+        return {
+            recorded_cell(execution)["id"]
+            async for execution in self._executions(None)
+            if execution.context == "default" and not execution.silent
+        }
 
     async def _executions(self, after: str | None) -> AsyncIterator[Execution]:
         while True:

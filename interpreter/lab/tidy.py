@@ -28,7 +28,7 @@ def read(saved: bytes, environment: str) -> Notebook:
     cells = notebook.get("cells")
     if notebook.get("nbformat") == 4 and isinstance(cells, list) and len(cells) <= MOST_CELLS:
         return tidy(notebook)
-    spec = {"name": environment, "display_name": environment, "language": "python"}
+    spec = {"name": environment, "display_name": environment}
     return _notebook([], {"kernelspec": spec})
 
 

@@ -34,6 +34,9 @@ ANSWER_SECONDS = 20.0
 """How long a kernel host that could answer has for it."""
 LARGE = 64 * 1024
 """Bytes of a command that waits until there is more room than it takes."""
+STALLED = 10 * BUDGET
+"""Bytes on one stream that are so long unacknowledged that the sandbox is given up. Large messages take
+the budget and what they are themselves; a cell that comes behind them is sent all the same."""
 CROWDED = BUDGET // 2
 """Bytes of commands that the sandbox has not acknowledged; no large one is added to them."""
 FLAPPING = 3
@@ -184,7 +187,7 @@ class Link(asyncio.Protocol):
 
     def send(self, stream: int, parts: Sequence[bytes], *, now: bool = False) -> None:
         """Sends a message with the others of this turn of the loop, or `now`."""
-        if not self.wire.writable(stream):
+        if self.wire.kept(stream) >= STALLED:
             self._break("the sandbox does not acknowledge what it is sent")
             return
         self.wire.send(stream, parts)
@@ -240,6 +243,13 @@ class Link(asyncio.Protocol):
             await self._acknowledged.wait()
         if self.closed:
             raise ConnectionError(self._problem)
+
+    async def acknowledged(self) -> None:
+        """Returns when the sandbox may have acknowledged something."""
+        if self.closed:
+            raise ConnectionError(self._problem)
+        self._acknowledged.clear()
+        await self._acknowledged.wait()
 
     async def heard(self, answer: Awaitable[T], within: float = ANSWER_SECONDS) -> T:
         """Waits for what the kernel host is to say. One that could and does not is of no use any more:

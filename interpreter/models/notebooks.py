@@ -21,6 +21,17 @@ class Notebook(Struct, frozen=True, kw_only=True):
     cells: list[dict[str, Any]]
 
 
+Short = Annotated[str, Meta(max_length=200)]
+
+
+class Language(Struct, frozen=True):
+    """What a kernel says that its cells are written in."""
+
+    name: Short = ""
+    file_extension: Short = ""
+    mimetype: Short = ""
+
+
 class GivenCell(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A cell of a notebook that is to be replayed. Outputs and metadata are not looked at."""
 

@@ -38,6 +38,8 @@ class Sent(msgspec.Struct, frozen=True):
     """By the sender's own clock."""
     stops: bool = True
     """Whether its failing takes with it what was sent before that could be known."""
+    header: str | None = None
+    """Of the request, as JSON; None if its sender sends it again to a gateway that was started again."""
 
 
 LINE = 200

@@ -38,6 +38,11 @@ NO_REPLY = 2.0
 ON_THE_WAY = 10.0
 """How long after a cell failed others may come that were sent before that could be known."""
 ABORTED = "it never ran: one that its sender sent before it failed"
+SENT_ALONG = 1000
+"""How many cells of Jupyter's clients may wait, which send all of a notebook's at once. They are not
+among those that `queued_cells` limits, unless that is more."""
+SENT_ALONG_CODE = 64 * 1024 * 1024
+"""Characters that those may have together."""
 CATCH_UPS = 3
 """How often a cell waits for what happens in its workspace to be taken in, before it is sent."""
 
@@ -111,8 +116,8 @@ class Cells:
         policy.check_code(self._config, request.code)
         timeout = policy.cell_timeout(self._config, self.limits, request.timeout)
         limit = policy.output_limit(self._config, request)
-        if not of_notebook and self._is_full():
-            raise QueueFull(f"{self.limits.queued_cells} cells are queued here, and no more may be.")
+        if not of_notebook:
+            self._check_room(sent_along=sent is not None)
         cell = Cell(id, session_id, request, timeout, limit)
         cell.silent, cell.expressions = silent, expressions or {}
         cell.of_notebook = of_notebook
@@ -133,9 +138,12 @@ class Cells:
             self.cancel(cell, ABORTED)
         return cell
 
-    def _is_full(self) -> bool:
-        most = self.limits.queued_cells
-        return len(self._queue) >= most and sum(not c.of_notebook for c in self._queue) >= most
+    def _check_room(self, *, sent_along: bool) -> None:
+        alike = [c for c in self._queue if not c.of_notebook and (c.sent is not None) == sent_along]
+        most = max(self.limits.queued_cells, SENT_ALONG if sent_along else 0)
+        too_long = sent_along and sum(len(c.code) for c in alike) > SENT_ALONG_CODE
+        if len(alike) >= most or too_long:
+            raise QueueFull(f"{len(alike)} cells are queued here, and no more may be.")
 
     def cancel(self, cell: Cell, reason: str) -> None:
         """Takes a cell out of the queue, or interrupts it."""

@@ -70,6 +70,8 @@ class Context:
         self._live: LiveSandbox | None = None
         self._kernel: KernelConnection | None = None
         self._changing = asyncio.Lock()
+        self._there = asyncio.Event()
+        """Whether its kernel can be talked to: not while it is being replaced."""
         self._tasks = Tasks(f"context {name} of {session_id}")
 
     @property
@@ -92,6 +94,7 @@ class Context:
         if ready is None:
             ready = await live.start_kernel(self.name, self.listener, self._variables)
         self._kernel = ready
+        self._there.set()
         self.cells.attach(ready)
 
     async def take_up(self, live: LiveSandbox, unfinished: list[Cell]) -> None:
@@ -103,6 +106,7 @@ class Context:
             self._tasks.spawn(self._replace("its kernel had ended"))
             return
         self._kernel = kernel
+        self._there.set()
         self.cells.take_up(unfinished)
         self._tasks.spawn(self._resume(kernel))
 
@@ -127,6 +131,7 @@ class Context:
         if self._kernel is not None:
             self._kernel.lost(reason)
             self._kernel = None
+        self._there.set()
         self._live = None
         self.cells.detach()
         self.cells.end_all(status, reason)
@@ -173,7 +178,15 @@ class Context:
 
     def takes(self, channel: str) -> bool:
         """Whether the kernel can be sent another message now."""
-        return self._kernel is not None and self._kernel.takes(channel)
+        return self._there.is_set() and self._kernel is not None and self._kernel.takes(channel)
+
+    async def room(self, channel: str) -> None:
+        """Returns when the kernel can be sent another message, or there will be none any more."""
+        while not self.takes(channel):
+            await self._there.wait()
+            if self._kernel is None:
+                raise SandboxFailed("The kernel is gone.")
+            await self._kernel.room(channel)
 
     def pass_on(self, channel: str, parts: list[bytes]) -> None:
         """Sends the kernel a message that is no cell: header, parent, metadata, content, buffers."""
@@ -192,6 +205,7 @@ class Context:
 
     def _on_exit(self, name: str, exit: Exit) -> None:
         if self._kernel is not None and self._kernel.name == name and not self._changing.locked():
+            self._there.clear()
             self._tasks.spawn(self._after_death(exit))
 
     async def _after_death(self, exit: Exit) -> None:
@@ -204,13 +218,15 @@ class Context:
             live = self._live
             if live is None or live.gone is not None:
                 return
+            self._there.clear()
             self.cells.detach()
             if self._kernel is not None:
                 await self._kernel.kill()
             status = ExecutionStatus.cancelled if asked else ExecutionStatus.lost
             self.cells.end_all(status, reason)
             self._on_restart(reason)
-            self._taps.state(self.name, "restarting")
+            if not asked:  # else whoever asked knows, and takes this for a crash
+                self._taps.state(self.name, "restarting")
             # A gateway that comes after this one hears only the new kernel: what it does not find
             # ended by then it would send once more.
             await self.cells.settled()
@@ -227,4 +243,5 @@ class Context:
                         self._on_failure(f"no new kernel could be started: {e}")
                         return
         self._kernel = kernel
+        self._there.set()
         self.cells.attach(kernel)

@@ -100,6 +100,9 @@ class LiveSession:
         )
         self.taps = Taps()
         """Who listens to its kernels besides."""
+        self.asked_before: dict[str, tuple[Sent, str | None]] = {}
+        """Of the cells that an earlier gateway left unfinished for Jupyter clients: who sent them, and
+        from which cells of their notebooks."""
         self.last_activity = record.last_activity
         self.active_tick = tick()
         self.executions = 0
@@ -232,6 +235,7 @@ class LiveSession:
             limits_enforced_by=live.sandbox.limits_enforced_by,
             disk_enforced_by=live.disk_enforced_by,
             workspace_id=live.workspace_id,
+            language=kernel.language,
             sandbox_id=live.id,
             handle=live.sandbox.handle,
             started_tick=tick(),
@@ -294,6 +298,7 @@ class LiveSession:
         self.terminals.resume_in(live, self.limits)
         if self.replay is not None:
             self.replay.go_on()
+        self.asked_before = {c.id: (c.sent, c.notebook_cell) for c in unfinished if c.sent is not None}
         # After the contexts' own first steps, which were just set going.
         asyncio.get_running_loop().call_soon(live.link.begin)
         self._tasks.spawn(live.kill_all_but(self.contexts))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import secrets
 from collections import OrderedDict, deque
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ PATIENCE = 60.0
 REMEMBERED = 10_000
 """Requests without an answer; a kernel that was restarted answers none that it had."""
 KEY = "idempotency_key"
+LIMIT = "X-Max-Message-Bytes"
+"""Where a gateway says how large a message may be: it hangs up on who sends a larger one."""
 SENT_ONCE = ("shutdown_request", "interrupt_request")
 
 
@@ -160,16 +163,38 @@ class Bridge:
         self._more.set()
 
     async def _send(self, socket: ClientConnection) -> None:
+        most = math.inf if socket.response is None else float(socket.response.headers.get(LIMIT, "inf"))
         with contextlib.suppress(OSError, WebSocketException):
             while True:
                 while self._waiting:
                     id, frame = self._waiting[0]
+                    if len(frame) > most:
+                        self._waiting.popleft()
+                        self._refuse(id, frame, most)
+                        continue
                     await socket.send(frame)
                     self._waiting.popleft()
                     if id in self._asked:
                         self._asked[id].sent = True
                 self._more.clear()
                 await self._more.wait()
+
+    def _refuse(self, id: str, frame: bytes, most: float) -> None:
+        """A message that the gateway does not take: whoever waits for an answer gets one."""
+        reason = f"A message of {len(frame):,} bytes was not sent: the gateway takes {most:,.0f}."
+        log.warning(reason)
+        if (asked := self._asked.pop(id, None)) is None:
+            return
+        request = unpack(frame)
+        head, type = request.parts[0], request.header().msg_type
+        error = {"ename": "MessageTooLarge", "evalue": reason, "traceback": [reason]}
+        self._sockets.publish(message("status", {"execution_state": "busy"}, head))
+        if asked.shown is not None:
+            self._sockets.publish(message("error", {**error}, head))
+        content = {"status": "error", "execution_count": 0, **error}
+        reply = message(type.removesuffix("_request") + "_reply", content, head)
+        self._sockets.send(request.channel, asked.by, reply)
+        self._sockets.publish(message("status", {"execution_state": "idle"}, head))
 
     def _deliver(self, said: Message) -> None:
         id = said.parent().msg_id

@@ -18,6 +18,8 @@ from interpreter.sandbox.doors import CHUNK, Connection, SocketDoor, StdioDoor
 from interpreter.sandbox.reactor import READ, WRITE, Reactor
 
 HOLD_SECONDS = 0.005
+LARGEST = 65 * 1024 * 1024
+"""Bytes of a message: the largest that a gateway can be set to take from a client, and its header."""
 HOLD_BYTES = 64 * 1024
 """Output waits this long for more of it, or until it is this much; the end of a cell does not
 wait. Passing on each message by itself would wake this process and the gateway five times each
@@ -30,7 +32,7 @@ class Uplink:
     def __init__(
         self, door: SocketDoor | StdioDoor, reactor: Reactor, handle: Callable[[Event], None]
     ) -> None:
-        self.wire = Wire(opens=False, max_message=64 * 1024 * 1024, facts={"pid": os.getpid()})
+        self.wire = Wire(opens=False, max_message=LARGEST, facts={"pid": os.getpid()})
         self._door = door
         self._reactor = reactor
         self._handle = handle

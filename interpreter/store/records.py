@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interpreter.models import Limits, OnIdle, Replay
+from interpreter.models.notebooks import Language
 
 
 class EventRow(NamedTuple):
@@ -70,6 +71,8 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     workspace_read_only: bool = False
     owner: str | None = None
     """Whose quota its own files count for."""
+    language: Language | None = None
+    """Of its first kernel's cells; None before it had one."""
     replay: ReplayRecord | None = None
     """The notebook that it was created with."""
 

@@ -71,6 +71,21 @@ def test_every_result_of_deno_arrives_with_its_cell(own_gateway: Gateway) -> Non
         )
         assert client.post(path, json={"code": "throw new Error('no')"}).json()["status"] == "error"
         assert client.post(path, json={"code": "a * 2"}).json()["text"].strip() == "10"
+        # What a notebook of it says, also after a restart of the gateway, and what its kernelspec says.
+        own_gateway.kill()
+        own_gateway.start()
+    with own_gateway.client() as client:
+        metadata = client.get(path.replace("executions", "notebook")).json()["metadata"]
+        assert metadata["kernelspec"] == {
+            "name": "deno",
+            "display_name": "deno",
+            "language": "typescript",
+        }
+        assert metadata["language_info"]["name"] == "typescript"
+        assert metadata["language_info"]["file_extension"] == ".ts"
+        specs = client.get("/api/kernelspecs").json()["kernelspecs"]
+        languages = {name: spec["spec"]["language"] for name, spec in specs.items()}
+        assert languages == {"python": "python", "python3": "python", "deno": "typescript"}
 
 
 @only("embedded")

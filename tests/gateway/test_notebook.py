@@ -39,6 +39,10 @@ def test_a_session_is_a_valid_notebook(http: httpx.Client, session: str) -> None
     notebook = nbformat.reads(answer.text, as_version=4)
     nbformat.validate(notebook)
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert notebook.metadata == {
+        "kernelspec": {"name": "python", "display_name": "python", "language": "python"},
+        "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"},
+    }
     assert [cell.source for cell in notebook.cells] == [*CELLS, *map(str, range(10))]
     assert [cell.execution_count for cell in notebook.cells] == list(range(1, 16))
     assert len({cell.id for cell in notebook.cells}) == 15

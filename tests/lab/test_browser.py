@@ -207,6 +207,19 @@ def test_when_all_cells_are_run_and_one_fails_those_behind_it_are_not(
         expect(outputs(run(page, "print('and on')"))).to_have_text(["and on\n"])
 
 
+def test_a_restart_that_was_asked_for_is_not_taken_for_a_crash(
+    labs: Labs, session: str, browser: Browser
+) -> None:
+    with opened(browser, labs.open(session)) as page:
+        expect(outputs(run(page, "x = 1; print('before')"))).to_have_text(["before\n"])
+        page.get_by_role("menuitem", name="Kernel", exact=True).click()
+        page.get_by_role("menuitem", name="Restart Kernel…", exact=True).click()
+        with page.expect_response(lambda answer: answer.url.endswith("/restart")):
+            page.locator(".jp-Dialog .jp-mod-accept").click()
+        expect(outputs(run(page, "print('x' in globals())"))).to_have_text(["False\n"])
+        expect(page.locator(".jp-Dialog")).to_have_count(0)
+
+
 def test_a_large_picture_is_whole_however_often_the_page_is_loaded(
     labs: Labs, session: str, agent: Agent, browser: Browser
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interpreter.link.connection import Incoming, Link
+from interpreter.link.connection import STALLED, Incoming, Link
 from interpreter.link.frames import HEADER, Kind, encode, join_parts
 from interpreter.link.wire import BUDGET, CONTROL, Message, Wire
 from tests.link.ends import MEGABYTE, kept
@@ -323,7 +323,7 @@ async def test_a_sandbox_that_never_acknowledges_is_given_up() -> None:
         peer.writer.write(hello())
         await peer.link.connected()
         stream = peer.link.open({"channel": "shell"}, lambda event: None)
-        for _ in range(BUDGET // MEGABYTE + 1):
+        for _ in range(STALLED // MEGABYTE + 1):
             peer.link.send(stream, [bytes(MEGABYTE)])
         assert "does not acknowledge" in await asyncio.wait_for(peer.gone, SECONDS)
 

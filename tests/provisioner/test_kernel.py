@@ -75,6 +75,34 @@ def test_questions_buffers_and_large_outputs_pass(kernel: Kernel) -> None:
     ]
 
 
+def test_a_message_that_is_too_large_is_answered_and_others_pass(kernel: Kernel) -> None:
+    _, client = kernel
+    run(
+        client,
+        "from comm import get_comm_manager\n"
+        "def opened(comm, message):\n"
+        "    comm.on_msg(lambda m: comm.send({'n': [len(b) for b in m['buffers']]}))\n"
+        "get_comm_manager().register_target('measure', opened)",
+    )
+
+    def send(type: str, content: dict[str, Any], size: int = 0) -> None:
+        message = client.session.msg(type, {"comm_id": "c", "data": {}, **content})
+        buffers = [bytes(size)] if size else None
+        client.session.send(client.shell_channel.socket, message, buffers=buffers)
+
+    send("comm_open", {"target_name": "measure"})
+    send("comm_msg", {}, 33 * 1024 * 1024)
+    too_long = client.execute("'" + 33 * 1024 * 1024 * "x" + "'")
+    reply = client._recv_reply(too_long, timeout=PATIENCE)
+    assert reply["content"]["ename"] == "MessageTooLarge"
+    assert text_of(client, too_long) == ""
+    send("comm_msg", {}, 20 * 1024 * 1024)
+    while (said := client.get_iopub_msg(timeout=PATIENCE))["msg_type"] != "comm_msg":
+        pass
+    assert said["content"]["data"] == {"n": [20 * 1024 * 1024]}
+    assert run(client, "print('on')") == "on\n"
+
+
 def test_interrupt_restart_and_shutdown_are_those_of_the_session(
     kernel: Kernel, state_of: Callable[[KernelManager], str]
 ) -> None:

@@ -14,7 +14,6 @@ import secrets
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import structlog
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
@@ -45,6 +44,8 @@ ASK_SECONDS = 0.02
 """How soon after something was sent it is asked whether it arrived: what is sent in between may come
 twice to one whose connection breaks."""
 ARRIVED = b"arrived?"
+LIMIT = "X-Max-Message-Bytes"
+"""Tells how large a message may be: the connection of one that sends a larger one is closed (1009)."""
 PING_SECONDS = 30.0
 """So that whoever is in between does not take a quiet connection for a dead one. No answer is waited
 for: a client that reads slowly answers late."""
@@ -76,6 +77,8 @@ class Client(WebSocketHandler):
         self._drained = asyncio.Event()
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
         """What it was told of cells as it happened: it is not told again from the record."""
+        self._halves: list[Outgoing] = []
+        """Of the last cell that was ending while it was behind."""
         self._again: list[str] = []
         """Cells that it is to be told once more from their beginning."""
         self._following: asyncio.Task[None] | None = None
@@ -94,6 +97,7 @@ class Client(WebSocketHandler):
         origin = self.request.headers.get("Origin")
         if origin is not None and not self.check_origin(origin):
             raise ForbiddenHost("A page of another host may not open this.")
+        self.set_header(LIMIT, self.max_message_size)
         self.door = self.jupyter.door(self.path_kwargs["kernel_id"])
         given = self.get_query_argument("session_id", "")[:200]
         self.session_id = given or secrets.token_hex(16)
@@ -217,7 +221,7 @@ class Client(WebSocketHandler):
     async def on_message(self, message: str | bytes) -> None:
         try:
             await self.door.receive(self, framing.read(message, v1=self._v1))
-        except (BadFrame, msgspec.MsgspecError) as e:
+        except BadFrame as e:
             self.close(1007, f"not a Jupyter message: {e}".encode()[:100].decode(errors="ignore"))
         except (InterpreterError, ConnectionError) as e:
             log.info("a request of a Jupyter client came to nothing", reason=str(e))
@@ -229,6 +233,7 @@ class Client(WebSocketHandler):
         if recorded and not self.behind and self._unsent > LIVE_BYTES:
             self.follow(self.seen)
         if recorded and self.behind:
+            self._keep_half_an_end(message)
             return
         if recorded:
             self._tell(message.message)
@@ -236,10 +241,23 @@ class Client(WebSocketHandler):
         if not self.behind:
             self.seen = self.door.session.events.last_seq
 
+    def _keep_half_an_end(self, message: Outgoing) -> None:
+        """A cell's end is recorded when its reply and its idle status are both there: until then the one
+        that came is nowhere else."""
+        if _what(message.message) in ("execute_reply", "idle"):
+            id = message.message.parent_id
+            self._halves = [half for half in self._halves if half.message.parent_id == id]
+            self._halves.append(message)
+
+    def _tell_half_an_end(self) -> None:
+        halves, self._halves = self._halves, []
+        for half in halves:
+            if (half.message.parent_id, _what(half.message)) not in self._told:
+                self._tell(half.message)
+                self.send(half)
+
     def _tell(self, message: KernelMessage) -> None:
-        what = message.type
-        if what == "status":
-            what = str(message.content.get("execution_state"))
+        what = _what(message)
         if what == "execute_reply":
             self._ends.append(message.parent_id)
         if what in ("busy", "idle", "execute_reply", "execute_input"):
@@ -336,6 +354,10 @@ class Client(WebSocketHandler):
         # One for all of it: who asked may become known meanwhile, and is told it again then.
         header = self.door.header_of(execution_id)
         parts = executions.events(self.door.session.id, 0, execution_id=execution_id, wait=False)
+        if self.door.may_have_told(execution_id):
+            # All of it comes in the place of what of it is there.
+            clear = KernelMessage("iopub", "clear_output", execution_id, {"wait": False}, {}, [])
+            self.send(Outgoing(clear, header))
         async with contextlib.aclosing(parts):  # type: ignore[type-var]
             async for rows in parts:
                 await self._replay([row for row in rows if row.seq <= up_to], header)
@@ -345,6 +367,7 @@ class Client(WebSocketHandler):
         if self.seen < self.door.session.events.last_seq or self._unsent > LIVE_BYTES or self._again:
             return False
         self.behind = False
+        self._tell_half_an_end()
         return True
 
     async def _replay(self, rows: list[EventRow], header: bytes | None = None) -> None:
@@ -391,3 +414,8 @@ class Client(WebSocketHandler):
                 waits = cell is not None and cell.awaits_input
                 return waits and self.door.is_asked_by(self, id, input=True)
         return True
+
+
+def _what(message: KernelMessage) -> str:
+    """What a message tells of a cell."""
+    return str(message.content.get("execution_state")) if message.type == "status" else message.type

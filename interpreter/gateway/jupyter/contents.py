@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from interpreter.errors import FileConflict, FileNotFound, FileTooLarge, InvalidPath, InvalidRequest
+from interpreter.errors import FileConflict, FileTooLarge, InvalidPath, InvalidRequest
 from interpreter.gateway.handler import ApiHandler
 from interpreter.gateway.jupyter.kernels import moment
 from interpreter.gateway.operation import Operation
@@ -52,7 +52,8 @@ class Contents(Struct):
 
     type: str | None = None
     format: str | None = None
-    content: Any = None
+    content: msgspec.Raw = msgspec.Raw(b"null")
+    """As it came: to make something of it takes a while."""
     path: Annotated[str, Meta(max_length=4095)] | None = None
     ext: Annotated[str, Meta(max_length=100)] = ""
     copy_from: Annotated[str, Meta(max_length=4095)] | None = None
@@ -181,29 +182,39 @@ async def save_contents(call: ApiHandler) -> Any:
     given = call.body(Contents)
     files = call.orchestrator.files.of(session_id)
     if given.type != "directory" and given.chunk is not None:
-        take = call.gateway.jupyter.chunks.take
-        entry, created = await take(files, session_id, path, given.chunk, _data(given))
+        take, data = call.gateway.jupyter.chunks.take, await files.run(_data, given)
+        entry, created = await take(files, session_id, path, given.chunk, data)
     else:
         async with files.tree(change=True) as tree:
             if given.type == "directory":
                 entry, created = await files.run(tree.make_directory, path)
             else:
-                entry, created = await files.run(_store, tree, path, _data(given))
+                data = await files.run(_data, given)
+                entry, created = await files.run(_store, tree, path, data)
     call.set_status(201 if created else 200)
     call.finish_json(_entry(session_id, entry))
     return None
 
 
 def _data(given: Contents) -> bytes:
-    content = given.content
+    """Runs in a thread."""
+    content = bytes(given.content)
     if given.type == "notebook":
-        return msgspec.json.format(msgspec.json.encode(content or EMPTY_NOTEBOOK), indent=1) + b"\n"
-    if not isinstance(content, str | None):
-        raise InvalidRequest("The content of a file is text.")
-    if given.format != "base64":
-        return (content or "").encode("utf-8", "replace")
+        if content in (b"null", b"{}"):
+            content = msgspec.json.encode(EMPTY_NOTEBOOK)
+        try:
+            content.decode()  # which nobody has looked at
+        except UnicodeDecodeError:
+            raise InvalidRequest("The content is not UTF-8.") from None
+        return msgspec.json.format(content, indent=1) + b"\n"
     try:
-        return base64.b64decode(content or "", validate=True)
+        text = msgspec.json.decode(content, type=str | None) or ""
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise InvalidRequest("The content of a file is text.") from None
+    if given.format != "base64":
+        return text.encode("utf-8", "replace")
+    try:
+        return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as e:
         raise InvalidRequest(f"The content is not base64: {e}.") from None
 
@@ -290,30 +301,9 @@ async def delete_contents(call: ApiHandler) -> Any:
         await files.run(lambda: tree.delete(path, recursive=True))
 
 
-async def list_checkpoints(call: ApiHandler) -> Any:
-    """None are kept: `/v1` has archives of workspaces."""
-    return []
-
-
-async def make_checkpoint(call: ApiHandler) -> Any:
-    session_id, path = _place(call.path["path"])
-    files = call.orchestrator.files.of(session_id)
-    async with files.tree() as tree:
-        found = await files.run(tree.read, path)
-        if isinstance(found, Directory):
-            raise FileNotFound("A directory has no checkpoints.")
-        try:
-            return {"id": "checkpoint", "last_modified": moment(found.entry().modified_at)}
-        finally:
-            files.later(found.close)
-
-
 ALL = "/api/contents/{path}"
-CHECKPOINTS = "/api/contents/{path}/checkpoints"
 
 OPERATIONS = [
-    Operation("GET", CHECKPOINTS, "None are kept", list_checkpoints, answers={200: list}),
-    Operation("POST", CHECKPOINTS, "As if one were", make_checkpoint, answers={201: dict}),
     Operation("GET", ALL, "Read a file or a directory", read_contents, answers={200: dict}),
     Operation(
         "PUT",

@@ -16,9 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+import structlog
 from msgspec import Meta, Struct
 
 from interpreter.errors import InterpreterError
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from interpreter.gateway.jupyter.client import Client
     from interpreter.orchestrator import Orchestrator
 
+log = structlog.get_logger()
+
 CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """As notebooks have them."""
 ANSWER_SECONDS = 2.0
@@ -45,7 +49,12 @@ ANSWER_SECONDS = 2.0
 HELD_BYTES = 64 * 1024
 """Of a reply to something else than a cell, if the one that asked is away."""
 REMEMBERED = 1000
-"""Requests whose header is remembered, cells and others each, and clients that left."""
+"""Requests whose header is remembered, cells and others each, and clients that left. Cells that wait or
+run are remembered in any case."""
+
+Name = Annotated[str, Meta(max_length=1000)]
+Expression = Annotated[str, Meta(max_length=20_000)]
+"""As `user_expressions` has them: a cell that waits keeps them in memory."""
 
 
 class ExecuteContent(Struct):
@@ -54,7 +63,7 @@ class ExecuteContent(Struct):
     code: str
     silent: bool = False
     store_history: bool = True
-    user_expressions: dict[str, Any] = {}
+    user_expressions: Annotated[dict[Name, Expression], Meta(max_length=100)] = {}
     allow_stdin: bool = False
     stop_on_error: bool = True
 
@@ -96,6 +105,8 @@ class Asked:
     """Whether the kernel has replied to it."""
     over: bool = False
     """Whether the reply has arrived at a client."""
+    before: bool = False
+    """Whether it was asked of an earlier gateway: nobody knows how much of it was told."""
     held: Outgoing | None = None
     """The reply to something else than a cell, until the one that asked is back."""
 
@@ -114,6 +125,7 @@ class Door:
         self._left: OrderedDict[str, int] = OrderedDict()
         """Clients that left → the number of the last event that is known to have reached them."""
         session.taps.add(DEFAULT, self)
+        self._recall()
 
     def close(self) -> None:
         """The session is gone."""
@@ -121,11 +133,24 @@ class Door:
         for client in list(self.clients):
             client.close(1001, "the kernel is gone")
 
+    def _recall(self) -> None:
+        """Takes over what clients asked of an earlier gateway, and is not answered."""
+        before, self.session.asked_before = self.session.asked_before, {}
+        for id, (sent, notebook_cell) in before.items():
+            if sent.header is None:
+                continue
+            header = _parent(msgspec.json.decode(sent.header), id, notebook_cell)
+            asked = Asked(header, sent.by, None, before=True)
+            self._remember_cell(id, asked)
+            if (cell := self.session.history.active(id)) is not None:
+                cell.answers.append(partial(self._ended, asked))
+
     # -- clients come and go
 
     def join(self, client: Client) -> None:
         """A client is connected: it hears everything from now on, and what it may have missed."""
         self.session.touch()
+        self._recall()
         for former in [c for c in self.clients if c.session_id == client.session_id]:
             # It is back before its old connection is known to be dead.
             self.leave(former)
@@ -168,6 +193,8 @@ class Door:
         for id, asked in self._cells.items():
             if asked.over or not (asked.client in (None, client) or asked.client in gone):
                 continue
+            if asked.before and asked.session_id != client.session_id:
+                continue  # the one that asked comes back, too
             if asked.client is None:
                 asked.client = client
             elif asked.client is not client:
@@ -188,15 +215,33 @@ class Door:
             elif asked.also is client:
                 asked.also = None
 
+    def _now(self, client: Client) -> Client | None:
+        """A client that may have gone away meanwhile, and may be back already."""
+        if client in self.clients:
+            return client
+        return next((c for c in self.clients if c.session_id == client.session_id), None)
+
     def _remember(self, where: OrderedDict[str, Any], key: str, value: Any) -> None:
         where[key] = value
         while len(where) > REMEMBERED:
             where.popitem(last=False)
 
+    def _remember_cell(self, id: str, asked: Asked) -> None:
+        self._cells[id] = asked
+        for old in list(islice(self._cells, max(0, len(self._cells) - REMEMBERED))):
+            if self.session.history.active(old) is None:
+                del self._cells[old]
+
     # -- what clients ask
 
     async def receive(self, client: Client, request: Request) -> None:
         """Does what a client asks for, or passes it on; returns when the next may come."""
+        try:
+            await self._receive(client, request)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+            self._refuse(client, request, e)
+
+    async def _receive(self, client: Client, request: Request) -> None:
         self.session.touch()
         match request.channel, request.type:
             case "shell", "execute_request":
@@ -221,12 +266,9 @@ class Door:
         def on_new(execution_id: str) -> None:
             nonlocal id
             id = execution_id
-            if client not in self.clients:
-                # It went away meanwhile, and may be back already.
-                same = (c for c in self.clients if c.session_id == client.session_id)
-                asked.client = next(same, None)
+            asked.client = self._now(client)
             asked.header = _parent(request.header, id, told.notebook_cell)
-            self._remember(self._cells, id, asked)
+            self._remember_cell(id, asked)
 
         try:
             content = msgspec.json.decode(request.content, type=ExecuteContent)
@@ -251,11 +293,12 @@ class Door:
                     client.session_id,
                     _date(request.header),
                     content.stop_on_error and not content.silent,
+                    None if asked.keyed else asked.header.decode(),
                 ),
                 on_new=on_new,
                 key=None if key is None else f"jupyter {key}",
             )
-        except (InterpreterError, msgspec.ValidationError) as e:
+        except (InterpreterError, msgspec.MsgspecError) as e:
             self._cells.pop(id, None)
             name = type(e).__name__
             hint = f" {e.hint}" if isinstance(e, InterpreterError) else ""
@@ -276,7 +319,7 @@ class Door:
             return
         if known is not None and known.session_id == client.session_id:
             return
-        self._remember(self._cells, id, asked)
+        self._remember_cell(id, asked)
         if (cell := self.session.history.active(id)) is not None:
             cell.answers.append(partial(self._ended, asked))
         client.tell_again(id)
@@ -324,16 +367,26 @@ class Door:
     async def _pass_on(self, client: Client, request: Request) -> None:
         await self.session.come_awake()
         context = self.session.context(DEFAULT)
-        if not context.takes(request.channel):
-            client.close(1013, "the kernel is far behind with what it was sent")
-            return
+        await context.room(request.channel)
         id = "j-" + secrets.token_hex(12)
-        asked = Asked(msgspec.json.encode(request.header), client.session_id, client)
+        asked_by = self._now(client)
+        asked = Asked(msgspec.json.encode(request.header), client.session_id, asked_by)
         self._remember(self._requests, id, asked)
         header = {**messages.header(request.type), **request.header, "msg_id": id}
         head = msgspec.json.encode(header)
         parts = [head, request.parent, request.metadata, request.content, *request.buffers]
         context.pass_on(request.channel, parts)
+
+    def _refuse(self, client: Client, request: Request, problem: Exception) -> None:
+        """Answers something whose content is not as it should be, if it is what has an answer."""
+        if not request.type.endswith("_request"):
+            log.info("a message of a Jupyter client came to nothing", reason=str(problem))
+            return
+        what = {"ename": type(problem).__name__, "evalue": str(problem), "traceback": []}
+        reply = request.type.removesuffix("_request") + "_reply"
+        self._reply(client, request, reply, {"status": "error", **what})
+        idle = KernelMessage("iopub", "status", "", {"execution_state": "idle"}, {}, [])
+        client.send(Outgoing(idle, msgspec.json.encode(request.header)))
 
     def _reply(self, client: Client, request: Request, type: str, content: dict[str, Any]) -> None:
         message = KernelMessage(request.channel, type, "", content, {}, [])
@@ -344,6 +397,8 @@ class Door:
     def on_message(self, message: KernelMessage) -> None:
         if not self.clients and not self._cells:
             return
+        if self.session.asked_before:
+            self._recall()
         is_cell = message.parent_id.startswith(PREFIX)
         asked = (self._cells if is_cell else self._requests).get(message.parent_id)
         to = list(self._meant(message, asked, is_cell))
@@ -385,6 +440,12 @@ class Door:
         if cell is None or cell.notebook_cell is None:
             return None
         return self.header_of(message.parent_id)  # a Jupyter client sent it to an earlier gateway
+
+    def may_have_told(self, execution_id: str) -> bool:
+        """Whether an earlier gateway may have told of a cell, to those who are told of it now."""
+        asked, cell = self._cells.get(execution_id), self.session.history.get(execution_id)
+        has_begun = cell is None or cell.started_at is not None
+        return asked is not None and asked.before and has_begun
 
     def told_of_end(self, client: Client, execution_ids: Iterable[str]) -> None:
         """The replies to these cells have arrived at a client."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 NAMESPACE = uuid.UUID("5b0c6f0e-58e4-4a3c-9a0e-6d2f5a1c7e21")
 USUAL_NAME = "python3"
 """What clients call the kernel that they want when they do not care."""
+MADE_BY = "made_by"
+"""A label, by which sessions are known that no agent made."""
 STATES = {
     SessionState.creating: "starting",
     SessionState.ready: "idle",
@@ -101,14 +103,15 @@ class Jupyter:
         session = self.session(id)
         door = self._doors.get(session.id)
         if door is None or door.session is not session:
-            self._forget_deleted()
+            self._forget_unused()
             door = self._doors[session.id] = Door(session, self._orchestrator)
         return door
 
-    def _forget_deleted(self) -> None:
+    def _forget_unused(self) -> None:
         there = {session.id: session for session in self._orchestrator.all()}
         for id, door in list(self._doors.items()):
-            if there.get(id) is not door.session:
+            unused = not door.clients and door.session.state not in WITH_SANDBOX
+            if unused or there.get(id) is not door.session:
                 del self._doors[id]
                 door.close()
 
@@ -124,6 +127,15 @@ class Jupyter:
             return self.config.default_environment
         raise UnknownEnvironment(f"There is no kernelspec '{str(name)[:100]}'.")
 
+    def language(self, environment: str) -> str:
+        """What an environment's cells are written in. Of a kernel that is not ours that is known when
+        there has been one."""
+        configured = self.config.environments[environment]
+        if configured.argv is None and configured.kernel is None:
+            return "python"
+        of_it = (s.record for s in self._orchestrator.all() if s.record.environment == environment)
+        return next((record.language.name for record in of_it if record.language is not None), "")
+
     async def create(self, wanted: KernelCreate, name: str | None = None) -> LiveSession:
         """A new session, or the one that is to be joined, with a sandbox either way."""
         joined = wanted.kernel_id or wanted.id
@@ -135,7 +147,7 @@ class Jupyter:
         request = {
             "name": name,
             "environment": self.environment(wanted.name),
-            "labels": {"made_by": "jupyter"},
+            "labels": {MADE_BY: "jupyter"},
             "env": {k: v for k, v in wanted.env.items() if not k.startswith("KERNEL_")},
         }
         try:
@@ -145,8 +157,11 @@ class Jupyter:
 
     async def delete(self, session: LiveSession) -> None:
         """What the settings say that deleting a kernel does."""
-        if self.config.jupyter_delete == "stop":
-            await self._orchestrator.stop_session(session.id)
+        match self.config.jupyter_delete:
+            case "delete" if session.record.labels.get(MADE_BY) == "jupyter":
+                await self._orchestrator.delete(session.id)
+            case "stop" | "delete":
+                await self._orchestrator.stop_session(session.id)
 
     def model(self, session: LiveSession) -> dict[str, Any]:
         return {
@@ -198,12 +213,12 @@ async def me(call: ApiHandler) -> Any:
 # -- specifications
 
 
-def _spec(name: str, display_name: str) -> dict[str, Any]:
+def _spec(name: str, display_name: str, language: str) -> dict[str, Any]:
     spec = {
         "argv": [],
         "env": {},
         "display_name": display_name,
-        "language": "python",
+        "language": language,
         "interrupt_mode": "message",
         "metadata": {},
     }
@@ -211,9 +226,13 @@ def _spec(name: str, display_name: str) -> dict[str, Any]:
 
 
 def _specs(jupyter: Jupyter) -> dict[str, Any]:
-    specs = {name: _spec(name, f"{name} (Interpreter)") for name in jupyter.config.environments}
+    specs = {
+        name: _spec(name, f"{name} (Interpreter)", jupyter.language(name))
+        for name in jupyter.config.environments
+    }
     if USUAL_NAME not in specs:
-        specs[USUAL_NAME] = _spec(USUAL_NAME, "Python 3 (Interpreter)")
+        language = jupyter.language(jupyter.config.default_environment)
+        specs[USUAL_NAME] = _spec(USUAL_NAME, "Python 3 (Interpreter)", language)
     return specs
 
 

@@ -9,7 +9,7 @@ from tornado.routing import URLSpec
 from tornado.web import url
 
 from interpreter.gateway.handler import JSON, ApiHandler
-from interpreter.gateway.jupyter import contents, kernels, sessions, terminals
+from interpreter.gateway.jupyter import checkpoints, contents, kernels, sessions, terminals
 from interpreter.gateway.jupyter.answers import error_answer
 from interpreter.gateway.jupyter.client import Client
 from interpreter.gateway.operation import Operation
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 OPERATIONS = [
     *kernels.OPERATIONS,
     *sessions.OPERATIONS,
+    *checkpoints.OPERATIONS,
     *contents.OPERATIONS,
     *terminals.OPERATIONS,
 ]

@@ -124,8 +124,9 @@ async def read_jupyter_session(call: ApiHandler) -> Any:
 
 
 async def change_jupyter_session(call: ApiHandler) -> Any:
+    """With a kernel's name it gets a new one, and the former is ended as when it is deleted."""
     jupyter, wanted, session = call.gateway.jupyter, call.body(SessionWanted), _session(call)
-    kernel, id = wanted.kernel, None
+    former, kernel, id = session, wanted.kernel, None
     if kernel is not None and (kernel.id or kernel.kernel_id or kernel.name):
         before = _document(jupyter, session)
         wanted = SessionWanted(
@@ -133,12 +134,13 @@ async def change_jupyter_session(call: ApiHandler) -> Any:
             name=wanted.name or before.name,
             type=wanted.type or before.type,
         )
-        same = not (kernel.id or kernel.kernel_id) and kernel.name == session.record.environment
-        if not same:
-            id, former = _id(jupyter, session), session
-            session = await jupyter.create(kernel)
-            jupyter.documents.pop(former.id, None)
+        session = await jupyter.create(kernel)
+    if session is not former:
+        id = _id(jupyter, former)
+        jupyter.documents.pop(former.id, None)
     _remember(jupyter, session, wanted, id)
+    if session is not former:
+        await jupyter.delete(former)
     return _model(jupyter, session)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import Gateway
+from tests.conftest import Gateway, only
 from tests.gateway.jupyter.test_channels import LINES, SLOW
 from tests.gateway.jupyter.wire import Wire
 from tests.page.broken_network import BrokenNetwork
@@ -54,6 +54,60 @@ async def test_what_is_lost_without_a_word_comes_when_the_client_is_back(
     assert other.text() == ""
     after.close()
     other.close()
+
+
+@only("embedded")
+@pytest.mark.parametrize("ended", [True, False], ids=["ended-meanwhile", "runs"])
+@pytest.mark.parametrize("v1", [True, False], ids=["v1", "legacy"])
+async def test_who_comes_back_to_a_gateway_that_was_killed_gets_what_it_asked_for(
+    own_gateway: Gateway, ended: bool, v1: bool
+) -> None:
+    """All of it, after it is told to clear what is there."""
+    own_gateway.start()
+    with own_gateway.client() as http:
+        kernel = http.post("/api/kernels").json()
+    path = f"/v1/sessions/{kernel['session']}"
+    before = await Wire.open(own_gateway, kernel["id"], v1=v1)
+    msg_id = before.execute(SLOW)
+    behind = before.execute("print('behind')")
+    await before.until(lambda m: m["type"] == "stream" and "line 7" in before.text(msg_id))
+    await before.confirmed()  # and so both have arrived
+    own_gateway.kill()
+    own_gateway.start()
+
+    def go_on() -> None:
+        with own_gateway.client() as http:
+            http.put(f"{path}/files/go", content=b"")
+            for execution in http.get(f"{path}/executions").json()["executions"]:
+                http.get(f"{path}/executions/{execution['id']}", params={"wait": True})
+
+    if ended:
+        go_on()
+    # One that is no such client, and is first, takes nothing away from it.
+    other = await Wire.open(own_gateway, kernel["id"])
+    await other.reply(other.ask("kernel_info_request", {}, channel="control"))
+    after = await Wire.open(own_gateway, kernel["id"], v1=v1, session_id=before.session_id)
+    await after.until(lambda m: m["type"] == "execute_input" and m["parent"] == msg_id)
+    if not ended:
+        go_on()
+    for asked in (msg_id, behind):
+        assert (await after.reply(asked))["content"]["status"] == "ok"
+        assert len(after.of(asked, "execute_reply")) == 1
+    assert after.text(msg_id) == LINES
+    assert after.text(behind) == "behind\n"
+    told = [m["type"] for m in after.seen if m["parent"] == msg_id]
+    assert told.index("clear_output") < told.index("execute_input") < told.index("stream")
+    assert not [m for m in other.seen if m["type"] == "execute_reply"]
+    # Once it has them that is that: what it gets on its next connection is what is new.
+    await after.confirmed()
+    after.close()
+    await after.closed()
+    again = await Wire.open(own_gateway, kernel["id"], v1=v1, session_id=before.session_id)
+    last = again.execute("print('on')")
+    assert (await again.reply(last))["content"]["status"] == "ok"
+    assert again.text() == "on\n"
+    other.close()
+    again.close()
 
 
 async def test_what_was_on_its_way_when_the_connection_broke_is_not_missing(

@@ -100,6 +100,51 @@ get_comm_manager().register_target("mirror", opened)
     wire.close()
 
 
+MIRROR = """
+from comm import get_comm_manager
+def opened(comm, message):
+    @comm.on_msg
+    def answer(message):
+        comm.send({"n": [len(b) for b in message["buffers"]]})
+get_comm_manager().register_target("measure", opened)
+"""
+
+
+async def test_large_messages_to_a_kernel_arrive_and_cells_run_behind_them(
+    gateway: Gateway, own_kernel: dict[str, Any]
+) -> None:
+    """More than is under way at once: what comes behind waits, and nothing breaks."""
+    wire = await Wire.open(gateway, own_kernel["id"])
+    assert (await wire.reply(wire.execute(MIRROR)))["content"]["status"] == "ok"
+    wire.ask("comm_open", {"comm_id": "c", "target_name": "measure", "data": {}})
+    blob = bytes(20 * 1024 * 1024)
+    for _ in range(3):
+        wire.ask("comm_msg", {"comm_id": "c", "data": {}}, buffers=[blob])
+    behind = wire.execute("'behind'")
+    completion = wire.ask("complete_request", {"code": "pri", "cursor_pos": 3})
+    assert (await wire.reply(behind))["content"]["status"] == "ok"
+    assert "print" in (await wire.reply(completion))["content"]["matches"]
+    answers = [m["content"]["data"] for m in wire.seen if m["type"] == "comm_msg"]
+    assert answers == [{"n": [len(blob)]}] * 3
+    wire.close()
+
+
+@only("embedded")
+async def test_a_message_that_is_too_large_ends_its_connection_and_nothing_else(
+    gateway: Gateway, own_kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, own_kernel["id"])
+    running = wire.execute("x = 5")
+    await wire.reply(running)
+    assert int(wire.socket.headers["X-Max-Message-Bytes"]) == 32 * 1024 * 1024
+    wire.ask("comm_msg", {"comm_id": "c", "data": {}}, buffers=[bytes(32 * 1024 * 1024)])
+    await wire.closed()
+    again = await Wire.open(gateway, own_kernel["id"], session_id=wire.session_id)
+    last = again.execute("x")
+    assert (await again.reply(last))["content"]["status"] == "ok"
+    again.close()
+
+
 async def test_a_hundred_megabytes_arrive_also_when_they_are_read_late(
     gateway: Gateway, kernel: dict[str, Any]
 ) -> None:
@@ -282,11 +327,26 @@ async def test_a_restart_and_a_death_are_told(
     assert (await wire.reply(wire.execute("1")))["content"]["status"] == "ok"
     wire.seen.clear()
     assert (await api.post(f"/api/kernels/{own_kernel['id']}/restart")).json()["id"] == own_kernel["id"]
-    await wire.until(lambda m: m["content"].get("execution_state") == "restarting")
     assert (await wire.reply(wire.execute("2")))["content"]["status"] == "ok"
+    # Whoever asked for it knows; told of it, a page would take it for a crash.
+    assert not [m for m in wire.seen if m["content"].get("execution_state") == "restarting"]
     assert (await api.delete(f"/api/kernels/{own_kernel['id']}")).status_code == 204
     await wire.until(lambda m: m["content"].get("execution_state") == "dead")
     assert (await api.get(f"/api/kernels/{own_kernel['id']}")).status_code == 404
+    wire.close()
+
+
+async def test_what_is_asked_while_the_kernel_is_replaced_is_answered_by_the_next(
+    gateway: Gateway, api: httpx.AsyncClient, own_kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, own_kernel["id"])
+    msg_id = wire.execute("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    await wire.until(lambda m: m["type"] == "execute_reply" and m["parent"] == msg_id)
+    asked = [wire.ask("complete_request", {"code": "pri", "cursor_pos": 3})]
+    await wire.until(lambda m: m["content"].get("execution_state") == "restarting")
+    asked += [wire.ask("complete_request", {"code": "pri", "cursor_pos": 3}) for _ in range(3)]
+    for request in asked:
+        assert "print" in (await wire.reply(request))["content"]["matches"]
     wire.close()
 
 
@@ -367,6 +427,41 @@ async def test_cells_that_are_still_on_their_way_when_one_fails_are_aborted_too(
     last = wire.execute("print(ran)")
     await wire.reply(last)
     assert wire.text(last) == "['aware', 'aware']\n"
+    wire.close()
+
+
+async def test_a_long_notebook_is_run_whole_and_every_cell_is_answered(
+    gateway: Gateway, api: httpx.AsyncClient, own_kernel: dict[str, Any]
+) -> None:
+    """As JupyterLab's Run All sends it: all cells at once, more than anybody else may have waiting."""
+    path = f"/v1/sessions/{own_kernel['session']}"
+    wire = await Wire.open(gateway, own_kernel["id"])
+    first = wire.execute(WAITS)
+    asked = [wire.execute(f"print({i})") for i in range(300)]
+    await wire.reply(wire.ask("kernel_info_request", {}, channel="control"))
+    theirs = await api.post(f"{path}/executions", json={"code": "print('theirs')", "wait": False})
+    assert theirs.status_code == 202, "those of a Jupyter client keep nobody else from running cells"
+    await api.put(f"{path}/files/go", content=b"")
+    assert (await wire.reply(first))["content"]["status"] == "ok"
+    for i, msg_id in enumerate(asked):
+        assert (await wire.reply(msg_id))["content"]["status"] == "ok"
+        assert wire.text(msg_id) == f"{i}\n"
+    wire.close()
+
+
+async def test_the_queue_of_a_jupyter_client_has_an_end(
+    gateway: Gateway, own_kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, own_kernel["id"])
+    running = wire.execute(WAITS)
+    await wire.until(lambda m: m["type"] == "stream" and m["parent"] == running)
+    asked = [wire.execute("'fine'", store_history=False) for _ in range(1001)]
+    reply = await wire.reply(asked[-1])
+    assert reply["content"]["ename"] == "QueueFull"
+    wire.ask("interrupt_request", {}, channel="control")
+    assert (await wire.reply(running))["content"]["ename"] == "KeyboardInterrupt"
+    for msg_id in asked[:-1]:
+        assert (await wire.reply(msg_id))["content"]["status"] == "aborted"
     wire.close()
 
 

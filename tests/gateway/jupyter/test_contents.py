@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -70,10 +71,73 @@ def test_files_go_in_and_out_as_jupyter_does_it(http: httpx.Client, kernel: dict
     moved = http.patch(f"/api/contents/{copied['path']}", json={"path": f"{session}/d/e.txt"})
     assert moved.status_code == 200, moved.text
     assert [e["name"] for e in http.get(f"{url}/d").json()["content"]] == ["e.txt"]
-    assert http.post(f"{url}/a.txt/checkpoints").status_code == 201
-    assert http.get(f"{url}/a.txt/checkpoints").json() == []
     assert http.delete(f"{url}/d").status_code == 204
     assert http.get(f"{url}/d").status_code == 404
+
+
+def test_a_file_has_one_checkpoint_that_it_can_be_taken_back_to(
+    http: httpx.Client, kernel: dict[str, Any]
+) -> None:
+    session = kernel["session"]
+    url = f"/api/contents/{session}/deep/a.ipynb"
+    plain = f"/v1/sessions/{session}/files/deep/a.ipynb"
+    http.put(plain, content=b"first")
+    assert http.get(f"{url}/checkpoints").json() == []
+    for text in (b"first", b"second"):
+        http.put(plain, content=text)
+        made = http.post(f"{url}/checkpoints")
+        assert made.status_code == 201, made.text
+        assert http.get(f"{url}/checkpoints").json() == [made.json()]
+    # Where Jupyter's own server has it.
+    kept = f"/v1/sessions/{session}/files/deep/.ipynb_checkpoints/a-checkpoint.ipynb"
+    assert http.get(kept).content == b"second"
+    http.put(plain, content=b"third")
+    one = f"{url}/checkpoints/{made.json()['id']}"
+    assert http.post(one).status_code == 204
+    assert http.get(plain).content == b"second"
+    assert http.delete(one).status_code == 204
+    assert http.get(f"{url}/checkpoints").json() == []
+    assert http.post(one).status_code == 404
+    assert http.get(plain).content == b"second"
+    missing = f"/api/contents/{session}/missing.txt/checkpoints"
+    assert http.post(missing).status_code == 404
+
+
+def test_no_checkpoint_leads_out_of_a_workspace(
+    http: httpx.Client, kernel: dict[str, Any], tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o777)
+    path = f"/v1/sessions/{kernel['session']}"
+    code = f"import os; os.mkdir('bad'); os.symlink({str(tmp_path)!r}, 'bad/.ipynb_checkpoints')"
+    assert http.post(f"{path}/executions", json={"code": code}).json()["status"] == "ok"
+    http.put(f"{path}/files/bad/a.txt", content=b"x")
+    tmp_path.joinpath("a-checkpoint.txt").write_text("outside")
+    url = f"/api/contents/{kernel['session']}/bad/a.txt/checkpoints"
+    assert http.post(url).status_code in (400, 403, 404, 409)
+    assert http.post(f"{url}/checkpoint").status_code in (400, 403, 404, 409)
+    assert http.delete(f"{url}/checkpoint").status_code in (400, 403, 404, 409)
+    assert tmp_path.joinpath("a-checkpoint.txt").read_text() == "outside"
+    assert http.get(f"{path}/files/bad/a.txt").content == b"x"
+
+
+@pytest.mark.parametrize("inside", ["", "/folder"])
+def test_a_folder_can_be_called_checkpoints(
+    http: httpx.Client, own_kernel: dict[str, Any], inside: str
+) -> None:
+    url = f"/api/contents/{own_kernel['session']}{inside}"
+    if inside:
+        assert http.put(url, json={"type": "directory"}).status_code == 201
+    folder = f"{url}/checkpoints"
+    assert http.put(folder, json={"type": "directory"}).status_code == 201
+    stored = {"type": "file", "format": "text", "content": "in it"}
+    assert http.put(f"{folder}/checkpoint", json=stored).status_code == 201
+    assert [e["name"] for e in http.get(folder).json()["content"]] == ["checkpoint"]
+    assert http.get(f"{folder}/checkpoint").json()["content"] == "in it"
+    assert http.post(folder, json={"type": "file"}).json()["name"] == "untitled"
+    assert http.post(f"{folder}/checkpoint/checkpoints").status_code == 201
+    assert http.delete(f"{folder}/checkpoint").status_code == 204
+    assert http.delete(folder).status_code == 204
+    assert http.get(folder).status_code == 404
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "%2e%2e/x", "..%2fx"])
@@ -108,7 +172,9 @@ def test_a_notebook_takes_the_gateway_little_more_than_its_size(
     code = "open('a.ipynb', 'w').write('{\"cells\": [' + ','.join(['[]'] * 5_000_000) + ']}')"
     assert http.post(f"/v1/sessions/{session}/executions", json={"code": code}).json()["status"] == "ok"
     before = own_gateway.memory()
-    assert len(http.get(f"/api/contents/{session}/a.ipynb").content) > 15_000_000
+    read = http.get(f"/api/contents/{session}/a.ipynb").content
+    assert len(read) > 15_000_000
+    assert http.put(f"/api/contents/{session}/b.ipynb", content=read).status_code == 201
     assert own_gateway.peak_memory() - before < 150_000_000
 
 

@@ -121,6 +121,24 @@ def jupyter_server(gateway: Gateway, tmp_path: Path) -> Iterator[str]:
         process.wait(60)
 
 
+def test_a_jupyter_server_joins_a_session_that_an_agent_made(
+    jupyter_server: str, http: httpx.Client, session: str
+) -> None:
+    assert http.post(f"/v1/sessions/{session}/executions", json={"code": "x = 41"}).is_success
+    kernel = http.get(f"/api/kernels/{session}").json()["id"]
+    front = httpx.post(
+        f"{jupyter_server}api/kernels",
+        headers={"Authorization": "token front"},
+        json={"kernel_id": kernel},
+        timeout=120,
+        trust_env=False,
+    )
+    assert (front.status_code, front.json()["id"]) == (201, kernel), front.text
+    with JupyterKernelClient(kernel_id=kernel, server_url=jupyter_server, token="front") as client:
+        assert client.execute("x + 1")["outputs"][0]["data"]["text/plain"] == "42"
+    assert len(http.get(f"/v1/sessions/{session}/executions").json()["executions"]) == 2
+
+
 def test_a_jupyter_server_with_its_kernels_here(
     jupyter_server: str, http: httpx.Client, tidy: set[str]
 ) -> None:

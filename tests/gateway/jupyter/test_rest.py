@@ -75,7 +75,14 @@ def test_a_document_that_gets_another_kernel_keeps_its_id(http: httpx.Client) ->
     assert http.get(f"/api/sessions/{first['id']}").json()["kernel"]["id"] == second["id"]
     listed = http.get("/api/sessions").json()
     assert len({one["id"] for one in listed}) == len(listed)
-    for session in (first["kernel"]["session"], second["session"]):
+    # As with Jupyter's own server a name means a new kernel, also that of the one that is there.
+    third = http.patch(f"/api/sessions/{first['id']}", json={"kernel": {"name": "python3"}}).json()
+    assert (third["id"], third["path"]) == (first["id"], "kept.ipynb")
+    made = [first["kernel"]["session"], second["session"], third["kernel"]["session"]]
+    assert len(set(made)) == 3
+    states = [http.get(f"/v1/sessions/{session}").json()["state"] for session in made]
+    assert states == ["stopped", "stopped", "ready"], "a kernel that nobody has open is ended"
+    for session in made:
         http.delete(f"/v1/sessions/{session}")
 
 
@@ -104,6 +111,21 @@ def test_deleting_a_kernel_does_what_the_setting_says(own_gateway: Gateway, sett
         again = http.post("/api/kernels", json={"kernel_id": kernel["id"]})
         assert again.status_code == 201
         assert again.json()["execution_state"] == "idle"
+
+
+@ONCE
+def test_with_delete_nothing_is_left_of_a_kernel_but_an_agents_session_stays(
+    own_gateway: Gateway,
+) -> None:
+    own_gateway.settings["jupyter_delete"] = "delete"
+    own_gateway.start()
+    with own_gateway.client() as http:
+        agents = http.post("/v1/sessions").json()["id"]
+        mine = http.post("/api/kernels").json()
+        for kernel in (mine["id"], agents):
+            assert http.delete(f"/api/kernels/{kernel}").status_code == 204
+        assert http.get(f"/v1/sessions/{mine['session']}").status_code == 404
+        assert http.get(f"/v1/sessions/{agents}").json()["state"] == "stopped"
 
 
 @ONCE
@@ -158,6 +180,24 @@ async def test_what_is_no_message_ends_the_connection_and_nothing_else(
     await wire.closed()
     assert wire.socket.close_code == 1007
     assert "Traceback" not in gateway.log.read_text()[before:]
+
+
+@ONCE
+async def test_a_message_with_wrong_content_is_answered_and_ends_nothing(
+    gateway: Gateway, kernel: dict[str, Any]
+) -> None:
+    wire = await Wire.open(gateway, kernel["id"])
+    asked = [
+        wire.ask("history_request", {"session": None}),
+        wire.ask("execute_request", {"code": None}),
+        wire.ask("execute_request", {"code": "1", "user_expressions": {"a": 5}}),
+    ]
+    wire.ask("input_reply", {"value": "x" * 1_000_001}, channel="stdin")
+    wire.ask("input_reply", {"value": None}, channel="stdin")
+    for msg_id in asked:
+        assert (await wire.reply(msg_id))["content"]["status"] == "error"
+    assert (await wire.reply(wire.execute("1")))["content"]["status"] == "ok"
+    wire.close()
 
 
 @ONCE

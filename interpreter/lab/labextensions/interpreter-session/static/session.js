@@ -174,7 +174,7 @@
 
     /** @param {any} cell */
     _empty(cell) {
-      // Ours, if the gateway was restarted and does not know any more that this page sent it.
+      // Ours, if it ended while this page was away, and is taken from the record.
       const widget = this._panel.content.widgets.find(one => one.model === cell);
       widget?.outputArea?.future?.dispose();
       cell.trusted = false; // somebody else ran it
