@@ -129,7 +129,7 @@ class Run:
         script = script or scripts.make(key, rng)
         context = rng.choice(session.contexts) if context is None else context
         cell = session.add(key, context, script, mode or rng.choice(MODES))
-        self.counts["cells"] += 1
+        self.counts["commands" if script.kind == "command" else "cells"] += 1
         self.say(f"{cell}, context {context}, is sent")
         return cell, self.spawn(self._run(cell, random.Random(rng.random())))
 

@@ -47,6 +47,15 @@ async def result(session: LiveSession, id: str, code: str) -> str:
     return cell.model().text
 
 
+@pytest.fixture
+async def patient(gateways: Gateways) -> Gateways:
+    """One that kills no kernel because its cell takes its time to end."""
+    await gateways.end()
+    gateways.config = replace(gateways.config, interrupt_grace=600)
+    await gateways.start()
+    return gateways
+
+
 @asynccontextmanager
 async def nothing_can_be_written(gateways: Gateways) -> AsyncIterator[Condition]:
     """Somebody else holds on to the database, which is as if the disk were full."""
@@ -65,12 +74,12 @@ async def over(cell: Cell) -> None:
 
 
 async def test_a_cell_is_interrupted_and_its_kernel_is_kept_though_nothing_can_be_written(
-    gateways: Gateways,
+    patient: Gateways,
 ) -> None:
-    session = await gateways.orchestrator.create(SessionCreate())
+    session = await patient.orchestrator.create(SessionCreate())
     cell = await session.submit(FIRST, ExecutionCreate(code=ENDLESS))
     await printed(session, FIRST, "begun")
-    async with nothing_can_be_written(gateways) as condition:
+    async with nothing_can_be_written(patient) as condition:
         session.cells_of(cell).cancel(cell, "a test")
         await over(cell)
         assert condition.problem is not None
@@ -92,12 +101,9 @@ async def test_a_command_is_ended_though_nothing_can_be_written(gateways: Gatewa
 
 
 async def test_a_cell_that_is_frozen_before_it_could_yield_has_its_time_for_that_afterwards(
-    gateways: Gateways,
+    patient: Gateways,
 ) -> None:
-    await gateways.end()
-    gateways.config = replace(gateways.config, interrupt_grace=600)
-    await gateways.start()
-    session = await gateways.orchestrator.create(SessionCreate())
+    session = await patient.orchestrator.create(SessionCreate())
     cell = await session.submit(FIRST, ExecutionCreate(code=HESITATES))
     await printed(session, FIRST, "begun")
     session.cells_of(cell).cancel(cell, "a test")
@@ -110,7 +116,7 @@ async def test_a_cell_that_is_frozen_before_it_could_yield_has_its_time_for_that
     assert cell.grace is not None
     assert not cell.grace.cancelled()
     assert cell.grace.when() > before.when()
-    (gateways.config.data_path / "workspaces" / session.id / "go").touch()
+    (patient.config.data_path / "workspaces" / session.id / "go").touch()
     await cell.done
     assert (cell.status, await result(session, SECOND, "x")) == (ExecutionStatus.cancelled, "1")
 
