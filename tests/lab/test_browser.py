@@ -236,6 +236,7 @@ Image(png)
 """
     with opened(browser, labs.open(session)) as page:
         run(page, picture)
+        until(agent.history)  # the agent's cell is the second
         agent.run(picture)
         saved = f"{agent.path}/files/{session}.ipynb"
         for _ in range(2):
