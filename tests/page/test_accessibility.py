@@ -11,21 +11,45 @@ from tests.page.conftest import WEB, new_context
 
 pytestmark = only("embedded")
 
+FRAMED = """
+import pandas as pd
+from IPython.display import Latex, Markdown
+display(pd.DataFrame({'name': ['Ada', 'Bob'], 'n': [1, 2]}))
+display(Markdown('# Title\\n\\n[A link](https://example.org), `code` and\\n\\n> a quotation'))
+Latex('$$x^2$$')
+"""
 AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
 
 
 def check(page: Page, view: str) -> None:
-    page.add_script_tag(path=AXE)
-    found = page.evaluate("axe.run(document, {iframes: false})")
-    serious = [
-        f"{view}: {violation['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
-        for violation in found["violations"]
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"]
-    ]
-    assert not serious, "\n".join(serious)
+    """Also what is in frames, which is asked for there: they are of no origin, and tell the page nothing.
+    They show the page through, so each is checked on the ground that it has there."""
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    for frame in page.frames:
+        if frame != page.main_frame:
+            if not frame.frame_element().is_visible():
+                continue
+            frame.evaluate("colour => { document.body.style.background = colour; }", ground)
+        frame.evaluate(AXE.read_text())
+        found = frame.evaluate("axe.run(document, {iframes: false})")
+        serious = [
+            f"{view}: {violation['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+            for violation in found["violations"]
+            if violation["impact"] in ("serious", "critical")
+            for node in violation["nodes"]
+        ]
+        assert not serious, "\n".join(serious)
     wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide <= 0, f"{view} is wider than the screen"
+
+
+def drawn(page: Page) -> None:
+    """All that is in frames is there."""
+    expect(page.locator(".framed")).to_have_count(4)
+    frames = page.locator(".framed iframe")
+    for at, what in enumerate(("b", "table", "blockquote", "math")):
+        page.locator(".framed").nth(at).scroll_into_view_if_needed()
+        expect(frames.nth(at).content_frame.locator(what).first).to_be_attached()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -49,6 +73,7 @@ def test_every_view_is_accessible(
     live.run(
         "from IPython.display import HTML, JSON; display(HTML('<b>bold</b>')); JSON({'a': [1, 'b', None]})"
     )
+    live.run(FRAMED)
     live.run("open('made.txt', 'w').write('x'); 1 / 0")
     with gateway.client() as http:
         asking = {"code": "input('Your name? ')", "allow_stdin": True, "wait": False, "timeout": 300}
@@ -60,8 +85,8 @@ def test_every_view_is_accessible(
     page.get_by_text("Limits").click()
     check(page, "new session")
     page.goto(f"{gateway.url}/sessions/{live.id}")
-    expect(page.locator(".cell")).to_have_count(5)
-    expect(page.locator(".framed iframe")).to_be_visible()
+    expect(page.locator(".cell")).to_have_count(6)
+    drawn(page)
     expect(page.locator(".tok-string").first).to_be_visible()
     expect(page.get_by_label("Your name?")).to_be_visible()
     check(page, "notebook")
@@ -81,7 +106,7 @@ def test_every_view_is_accessible(
     expect(page.locator(".screen[data-state=open]")).to_be_visible()
     check(page, "terminal")
     page.goto(f"{gateway.url}{live.embed(seconds=600).url.removeprefix(gateway.url)}")
-    expect(page.locator(".cell")).to_have_count(5)
-    expect(page.locator(".framed iframe")).to_be_visible()
+    expect(page.locator(".cell")).to_have_count(6)
+    drawn(page)
     check(page, "embedded")
     context.close()

@@ -236,6 +236,9 @@ def test_a_terminal_says_that_its_session_is_paused_or_stopped(
     page.locator(".screen").click()
     page.keyboard.press("Enter")
     expect(page.locator(".screen[data-state=open]")).to_be_visible()
+    # Nothing is on its way to the sandbox any more when that is stopped.
+    page.keyboard.type("echo woken-$((6*7))\n")
+    expect(screen).to_contain_text("woken-42")
     live.stop()
     expect(word).to_contain_text("This terminal is over.")
     page.get_by_role("button", name="Start anew").click()

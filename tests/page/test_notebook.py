@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
 
 from interpreter import Client, Session
 from tests.conftest import Gateway, only
@@ -16,6 +17,12 @@ from tests.page.conftest import Type, new_context
 
 pytestmark = only("embedded")
 
+LOOK = """hidden => {
+  Object.defineProperty(document, 'hidden', {get: () => hidden, configurable: true});
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+"""Whether the page is hidden from now on, for all that it can see."""
+DRAWN = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 WAIT = "import os, time\ndef wait(name):\n    while not os.path.exists(name): time.sleep(0.02)\n"
 
 
@@ -255,73 +262,62 @@ def test_a_tab_that_nobody_looks_at_gives_its_connection_back(notebook: Page, li
     connection = notebook.locator(".connection")
     live.run("print('seen')")
     expect(notebook.locator(".cell").last).to_contain_text("seen")
-    look = (
-        "hidden => { Object.defineProperty(document, 'hidden', {get: () => hidden, configurable: true});"
-    )
-    look += " document.dispatchEvent(new Event('visibilitychange')); }"
-    notebook.evaluate(look, True)
+    notebook.evaluate(LOOK, True)
     notebook.clock.fast_forward(31_000)
     expect(connection).to_have_attribute("data-connection", "waiting")
     live.run("print('meanwhile')")
     expect(notebook.locator(".cell")).to_have_count(1)
-    notebook.evaluate(look, False)
+    notebook.evaluate(LOOK, False)
     expect(notebook.locator(".cell").last).to_contain_text("meanwhile")
     expect(connection).to_have_attribute("data-connection", "live")
     expect(notebook.locator(".cell")).to_have_count(2)
 
 
 def test_how_long_a_cell_runs_counts_from_its_start(page: Page, gateway: Gateway, live: Session) -> None:
-    """Also for who comes later."""
+    """Also for who comes later, and whose clock is another one."""
     live.run(WAIT)
-    page.clock.install(time=time.time() + 300)
     live.submit("wait('go')")
+    began = datetime.now(UTC) - timedelta(minutes=5)
+
+    def earlier(route: Route) -> None:
+        listed = route.fetch().json()
+        for execution in listed["executions"]:
+            execution["started_at"] = began.isoformat()
+        route.fulfill(json=listed)
+
+    page.route("**/executions?newest=true*", earlier)
+    page.clock.install(time=time.time() + 7200)
     page.goto(f"{gateway.url}/sessions/{live.id}")
-    expect(cell(page, "wait('go')").locator(".took")).to_contain_text(re.compile(r"running, [4-6] min"))
+    expect(cell(page, "wait('go')").locator(".took")).to_contain_text(re.compile("running, [56] min"))
     live.files.write("go", "")
 
 
-def test_run_all_again_runs_what_worked_once_until_something_fails(
-    notebook: Page, client: Client, gateway: Gateway
-) -> None:
-    cells = [
-        {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# No code at all"},
-        *(
-            {"cell_type": "code", "id": id, "metadata": {}, "execution_count": None, "outputs": [],
-             "source": source}
-            for id, source in (
-                ("b", "import os; x = 1"),
-                ("c", "x += 1; x"),
-                ("d", "if os.path.exists('fail'): raise ValueError"),
-                ("e", "'the last'"),
-            )
-        ),
-    ]  # fmt: skip
-    given = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
-    live = client.create_session(notebook=given)
-    live.run("1 / 0")
-    live.run("x += 1; x")
-    live.shell("touch fail")
-    notebook.goto(f"{gateway.url}/sessions/{live.id}")
-    shown = notebook.locator(".cell")
-    expect(shown).to_have_count(7)
+def test_who_reads_comes_back_to_the_same_place(notebook: Page, live: Session) -> None:
+    for i in range(12):
+        live.run(f"print('line {i}\\n' * 12)")
+    expect(notebook.locator(".cell").last).to_contain_text("line 11")
+    read = cell(notebook, "'line 5")
+    top = "cell => cell.getBoundingClientRect().top"
 
-    def again() -> None:
-        notebook.get_by_role("button", name="More", exact=True).click()
-        notebook.get_by_role("menuitem", name="Run all again").click()
-        notebook.get_by_role("dialog").get_by_role("button", name="Restart").click()
+    def elsewhere_and_back() -> None:
+        notebook.get_by_role("tab", name="Files").click()
+        expect(notebook.get_by_role("region", name="Files")).to_be_visible()
+        live.run("print('meanwhile')")
+        notebook.evaluate(DRAWN)
+        notebook.get_by_role("tab", name="Notebook").click()
+        expect(read).to_be_visible()
+        notebook.evaluate(DRAWN)
 
-    again()
-    expect(
-        notebook.get_by_text("Cell 3 of 4 did not work, so the 1 behind it were not run.")
-    ).to_be_visible()
-    expect(shown).to_have_count(10)
-    live.files.delete("fail")
-    live.run("if os.path.exists('fail'): raise ValueError")
-    again()
-    expect(shown).to_have_count(15)
-    expect(shown.last.locator(".results")).to_have_text("'the last'")
-    expect(shown.nth(12).locator(".results")).to_have_text("2")
-    live.delete()
+    notebook.evaluate(f"cell => scrollBy(0, ({top})(cell) - 200)", read.element_handle())
+    notebook.evaluate(DRAWN)
+    assert abs(read.evaluate(top) - 200) < 2
+    elsewhere_and_back()
+    assert abs(read.evaluate(top) - 200) < 2
+    # Who was at the end is there again.
+    notebook.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    notebook.evaluate(DRAWN)
+    elsewhere_and_back()
+    expect(notebook.get_by_label("Code of the next cell")).to_be_in_viewport()
 
 
 def test_the_kernel_completes_and_explains(notebook: Page, live: Session) -> None:
@@ -369,6 +365,8 @@ def test_interrupt_restart_take_it_away_and_stop(
     expect(notebook.locator(".cell").last).to_contain_text("False")
     notebook.get_by_role("button", name="More", exact=True).click()
     notebook.get_by_role("menuitem", name="Open in JupyterLab").click()
+    live.update(name="a name that others may have, too")
+    expect(notebook.get_by_role("heading", name="a name that others")).to_be_visible()
     expect(notebook.get_by_role("dialog")).to_contain_text(f"interpreter lab {live.id}")
     notebook.get_by_role("button", name="Close").click()
     notebook.get_by_role("button", name="More", exact=True).click()
@@ -412,8 +410,9 @@ def test_the_keyboard_alone_is_enough(page: Page, gateway: Gateway, client: Clie
     tab_to(page.get_by_role("tab", name="Files"), back=True)
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="Terminal")).to_have_attribute("aria-selected", "true")
-    expect(page.locator(".screen[data-state=open]")).to_be_visible()
-    page.get_by_role("tab", name="Terminal").focus()
+    expect(page.locator(".xterm-helper-textarea")).to_be_focused()
+    page.keyboard.press("Control+Shift+Enter")
+    tab_to(page.get_by_role("tab", name="Terminal"), back=True)
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="Notebook")).to_be_focused()
     tab_to(page.get_by_role("button", name="More", exact=True))

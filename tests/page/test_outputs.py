@@ -174,6 +174,20 @@ def test_the_head_of_a_long_table_stays_while_it_is_scrolled(notebook: Page, liv
     expect(framed(notebook).locator("tbody tr").nth(150)).to_be_visible()
 
 
+def test_an_output_as_high_as_its_window_does_not_make_it_grow(notebook: Page, live: Session) -> None:
+    live.run(show("text/html", "<div style='height: 100vh'>as high as can be</div>"))
+    expect(framed(notebook)).to_contain_text("as high as can be")
+    before = last(notebook).locator("iframe").bounding_box()
+    for _ in range(20):
+        notebook.evaluate(
+            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+    after = last(notebook).locator("iframe").bounding_box()
+    assert before is not None
+    assert after is not None
+    assert after["height"] == before["height"]
+
+
 def test_colours_and_errors_are_readable(notebook: Page, live: Session) -> None:
     live.run(
         r"print('\x1b[?25l\x1b[31mred\x1b[0m \x1b[1;38;5;33mbold\x1b[0m \x1b]0;title\x07plain\x1b[2K', end='')"

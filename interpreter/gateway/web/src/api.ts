@@ -1,6 +1,8 @@
 // Requests to the gateway. The cookie says who asks; an embedded page has a token instead, which it was
 // given in its address and which never leaves this module except as a header.
 
+import { hear } from "./clock";
+
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -37,6 +39,7 @@ export async function call(method: string, path: string, body?: unknown, signal?
     body: body === undefined ? undefined : isData ? body : JSON.stringify(body),
     signal,
   });
+  hear(answer);
   if (!answer.ok) throw await problem(answer);
   return answer;
 }

@@ -1,5 +1,7 @@
 // Numbers as people read them.
 
+import { now } from "./clock";
+
 export function bytes(n: number): string {
   if (n < 1000) return `${n} B`;
   const units = ["kB", "MB", "GB", "TB"];
@@ -29,7 +31,7 @@ export function span(seconds: number): string {
 }
 
 export function ago(time: string): string {
-  const seconds = (Date.now() - Date.parse(time)) / 1000;
+  const seconds = (now() - Date.parse(time)) / 1000;
   if (seconds < 5) return "just now";
   return `${span(seconds).split(" ").slice(0, 2).join(" ")} ago`;
 }

@@ -37,6 +37,8 @@ export type Output =
       data: MimeBundle;
       metadata: Record<string, unknown>;
       execution_count?: number | null;
+      // How much it is, as whoever read it has measured it.
+      size?: number;
     }
   | { output_type: "error"; ename: string; evalue: string; traceback: string[] };
 

@@ -1,17 +1,21 @@
 // One cell as the page shows it: its execution, and its outputs folded event by event.
 
 import { signal } from "@preact/signals";
+import { now } from "../clock";
 import { isFinal, type Execution, type MimeBundle, type Output, type StreamEvent } from "../types";
 import { leftOut } from "./reduce";
 import { TextBuffer, type Gap } from "./text";
 
 export type Shown =
   | { kind: "text"; key: number; name: "stdout" | "stderr"; buffer: TextBuffer }
-  | { kind: "data"; key: number; data: MimeBundle; metadata: Record<string, unknown>; display: string | null; result: boolean }
+  | { kind: "data"; key: number; data: MimeBundle; metadata: Record<string, unknown>; display: string | null; result: boolean; size: number }
   | { kind: "error"; key: number; ename: string; evalue: string; traceback: string[] }
   | { kind: "gap"; key: number; dropped: number };
 
 const MOST_OUTPUTS = 300;
+const MOST_BYTES = 32 * 1024 * 1024;
+// How many go at once when there are too many.
+const SOME = 50;
 const OUTPUT_EVENTS = new Set(["stream", "display", "update", "clear", "error"]);
 let keys = 0;
 
@@ -80,14 +84,17 @@ export class LiveCell {
           metadata: data.metadata ?? {},
           display: data.display_id ?? null,
           result: data.output_type === "execute_result",
+          size: data.size,
         });
         if (data.execution_count != null) this.patch({ execution_count: data.execution_count });
         break;
       case "update":
-        this.outputs.value = this.outputs.peek().map((output) =>
-          output.kind === "data" && output.display === data.display_id
-            ? { ...output, data: data.data, metadata: data.metadata ?? {} }
-            : output,
+        this.show(
+          this.outputs.peek().map((output) =>
+            output.kind === "data" && output.display === data.display_id
+              ? { ...output, data: data.data, metadata: data.metadata ?? {}, size: data.size }
+              : output,
+          ),
         );
         break;
       case "error":
@@ -141,7 +148,7 @@ export class LiveCell {
     for (const key of ["status", "execution_count", "code", "by", "context", "queued_at", "timeout", "started_at"]) {
       if (facts[key] !== undefined) next[key] = facts[key];
     }
-    if (facts["status"] === "running" && !old.started_at) next["started_at"] = new Date().toISOString();
+    if (facts["status"] === "running" && !old.started_at) next["started_at"] = new Date(now()).toISOString();
     this.execution.value = next as unknown as Omit<Execution, "outputs">;
   }
 
@@ -166,14 +173,11 @@ export class LiveCell {
   }
 
   private add(output: Shown): void {
-    const outputs = [...this.outputs.peek(), output];
-    if (outputs.length > MOST_OUTPUTS) {
-      const middle = outputs.findIndex((o) => o.kind === "gap");
-      const at = middle < 0 ? MOST_OUTPUTS / 2 : middle;
-      const dropped = (middle < 0 ? 0 : (outputs[at] as { dropped: number }).dropped) + 50;
-      outputs.splice(at, middle < 0 ? 50 : 51, { kind: "gap", key: keys++, dropped });
-    }
-    this.outputs.value = outputs;
+    this.show([...this.outputs.peek(), output]);
+  }
+
+  private show(outputs: Shown[]): void {
+    this.outputs.value = bounded(outputs);
   }
 
   // What is the same stays the same object, so that nothing that is on the screen is made anew.
@@ -190,15 +194,38 @@ export class LiveCell {
         return { kind: "error", key, ename, evalue, traceback };
       }
       if (before?.kind === "data" && (same(before.data, output.data) || isAllOf(before.data, output))) return before;
-      const { data, metadata } = output;
-      return { kind: "data", key, data, metadata, display: null, result: output.output_type === "execute_result" };
+      const { data, metadata, size = 0 } = output;
+      return { kind: "data", key, data, metadata, display: null, result: output.output_type === "execute_result", size };
     });
-    if (next.length > MOST_OUTPUTS) {
-      const half = MOST_OUTPUTS / 2;
-      next.splice(half, next.length - MOST_OUTPUTS, { kind: "gap", key: keys++, dropped: next.length - MOST_OUTPUTS });
-    }
-    this.outputs.value = next;
+    this.show(next);
   }
+}
+
+// The first outputs and the last ones, if they are too many or too much; what was between them is counted.
+function bounded(outputs: Shown[]): Shown[] {
+  const sizes = outputs.map(sizeOf);
+  if (outputs.length <= MOST_OUTPUTS && sizes.reduce((sum, size) => sum + size, 0) <= MOST_BYTES) return outputs;
+  const gap = outputs.find((output) => output.kind === "gap");
+  const at = gap ? outputs.indexOf(gap) : outputs.length;
+  const first = Math.min(at, fitting(sizes, MOST_OUTPUTS / 2));
+  const last = Math.max(1, fitting(sizes.toReversed(), MOST_OUTPUTS / 2 - SOME));
+  const from = Math.max(gap ? at + 1 : first, outputs.length - last);
+  const dropped = from - first + (gap ? gap.dropped - 1 : 0);
+  if (!dropped) return outputs;
+  return [...outputs.slice(0, first), { kind: "gap", key: gap?.key ?? keys++, dropped }, ...outputs.slice(from)];
+}
+
+// How many there is room for in half of what a cell may have.
+function fitting(sizes: number[], most: number): number {
+  let sum = 0;
+  const end = sizes.findIndex((size, at) => at === most || (sum += size) > MOST_BYTES / 2);
+  return end < 0 ? sizes.length : end;
+}
+
+function sizeOf(output: Shown): number {
+  if (output.kind === "text") return output.buffer.size;
+  if (output.kind === "data") return output.size;
+  return output.kind === "error" ? output.evalue.length + output.traceback.join("").length : 0;
 }
 
 function kindOf(output: Output): Shown["kind"] {

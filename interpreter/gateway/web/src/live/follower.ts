@@ -63,6 +63,7 @@ function clip(stream: { text: string; gap?: Gap }): void {
   const to = text.lastIndexOf("\n", text.length - half);
   if (from < 0 || to < from) {
     stream.text = text.slice(0, half) + text.slice(-half);
+    stream.gap = { at: half, lines: 0 };
     return;
   }
   let lines = 0;
@@ -85,7 +86,7 @@ function take(type: StreamEvent["type"], seq: number, json: string): void {
       return;
     }
   } else if (type === "display" || type === "update") {
-    reduce(data, json.length);
+    data.size = reduce(data, json.length);
   } else if (type === "done") {
     slim(data.execution);
   }
@@ -102,7 +103,7 @@ function slim(execution: any): void {
   delete execution.text;
   for (const output of execution.outputs) {
     if (output.output_type === "stream") clip(output);
-    else if (output.data) reduce(output, Infinity);
+    else if (output.data) output.size = reduce(output, Infinity);
   }
 }
 

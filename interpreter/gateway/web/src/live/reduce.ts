@@ -9,22 +9,27 @@ export interface Display {
   metadata?: Record<string, any> | null;
 }
 
-// Takes out what is too large to be shown; `whole` is an upper bound of its size.
-export function reduce(shown: Display, whole: number): void {
-  if (whole <= MOST_DATA) return;
+// Takes out what is too large to be shown; `whole` is an upper bound of its size. Returns one of what is left.
+export function reduce(shown: Display, whole: number): number {
+  if (whole <= MOST_DATA) return whole;
   const left: Record<string, number> = {};
   const notes: string[] = [];
+  let rest = 0;
   for (const [mime, value] of Object.entries(shown.data)) {
     const size = sizeOf(mime, value);
-    if (size <= (BITMAP.test(mime) ? LARGEST_PICTURE : MOST_DATA)) continue;
+    if (size <= (BITMAP.test(mime) ? LARGEST_PICTURE : MOST_DATA)) {
+      rest += size;
+      continue;
+    }
     left[mime] = size;
     notes.push(`[${mime} of ${size.toLocaleString("en")} bytes is too large to be shown here]`);
     delete shown.data[mime];
   }
-  if (!notes.length) return;
+  if (!notes.length) return rest;
   const said = shown.data["text/plain"];
   shown.data["text/plain"] = [...(typeof said === "string" ? [said] : []), ...notes].join("\n");
   shown.metadata = { ...shown.metadata, interpreter: { left_out: { ...leftOut(shown.metadata), ...left } } };
+  return rest;
 }
 
 // What was left out, and how large it was.

@@ -1,4 +1,4 @@
-// Every cell that worked, once more: in a new kernel, in order, until one fails.
+// Every cell that worked, once more: in new kernels, in order, until one fails or the session's page is left.
 
 import { effect } from "@preact/signals";
 import { ApiError } from "../api";
@@ -8,9 +8,20 @@ import type { LiveSession } from "./session";
 const QUEUE_MS = 500;
 
 export async function runAll(live: LiveSession): Promise<void> {
-  const codes = distinct(await live.history());
+  try {
+    await live.attention.keep(() => each(live));
+  } finally {
+    live.again.value = null;
+  }
+}
+
+async function each(live: LiveSession): Promise<void> {
+  const { contexts } = live.info.peek()!;
+  const codes = distinct(await live.history()).filter(({ context }) => contexts.includes(context));
   for (const [at, { code, context }] of codes.entries()) {
+    live.again.value = `cell ${at + 1} of ${codes.length}`;
     if ((await ended(live, code, context)) === "ok") continue;
+    if (live.closed) return;
     const behind = codes.length - at - 1;
     throw new Error(`Cell ${at + 1} of ${codes.length} did not work${behind ? `, so the ${behind} behind it were not run` : ""}.`);
   }
@@ -32,7 +43,7 @@ function distinct(history: Past[]): { code: string; context: string }[] {
 }
 
 async function ended(live: LiveSession, code: string, context: string): Promise<string> {
-  for (;;) {
+  while (!live.closed) {
     try {
       const cell = await live.runCell(code, context);
       return await new Promise((resolve) => {
@@ -46,4 +57,5 @@ async function ended(live: LiveSession, code: string, context: string): Promise<
       await new Promise((resolve) => setTimeout(resolve, QUEUE_MS));
     }
   }
+  return "left";
 }

@@ -8,6 +8,8 @@
 import { batch, signal } from "@preact/signals";
 import { ApiError, call, get, headers, post, problem, sessionUrl, signedOut } from "../api";
 import { isFinal, type Execution, type ExecutionPage, type Session, type StreamEvent } from "../types";
+import { personName } from "../person";
+import { Attention } from "./attention";
 import { blank, LiveCell } from "./cell";
 import { Reader, type StreamState } from "./reader";
 import type { Past } from "./run-all";
@@ -15,9 +17,7 @@ import type { Past } from "./run-all";
 const PAGE = 20;
 const PAST = 50;
 const MOST_CELLS = 400;
-const REST_MS = 30_000;
 const INFO_MS = 4_000;
-const BY = "page";
 
 export type Connection = StreamState | "opening" | "failed";
 
@@ -31,16 +31,18 @@ export class LiveSession {
   readonly notice = signal<string | null>(null);
   // Counts what cells changed in the workspace, for whoever shows files.
   readonly filesChanged = signal(0);
+  // How far it is with running everything again, while it does.
+  readonly again = signal<string | null>(null);
+  readonly attention: Attention;
   private byId = new Map<string, LiveCell>();
   private missed = new Set<string>();
   private stale = new Map<string, ReturnType<typeof setTimeout> | null>();
   private reader: Reader;
   private seq = 0;
   private opened = false;
-  private closed = false;
+  closed = false;
   private timers: ReturnType<typeof setTimeout>[] = [];
   private loadingOlder: Promise<void> | null = null;
-  private resting: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
     readonly id: string,
@@ -50,7 +52,7 @@ export class LiveSession {
   ) {
     this.url = sessionUrl(id);
     this.reader = new Reader(this.url, (events, seq) => this.take(events, seq), (state) => this.hear(state));
-    document.addEventListener("visibilitychange", this.lookAway);
+    this.attention = new Attention(() => this.rest(), this.comeBack);
     window.addEventListener("online", this.comeBack);
     window.addEventListener("offline", this.tryAgain);
     void this.open();
@@ -59,12 +61,11 @@ export class LiveSession {
   close(): void {
     this.closed = true;
     this.reader.close();
-    document.removeEventListener("visibilitychange", this.lookAway);
+    this.attention.close();
     window.removeEventListener("online", this.comeBack);
     window.removeEventListener("offline", this.tryAgain);
     this.timers.forEach(clearTimeout);
     this.stale.forEach((timer) => timer && clearTimeout(timer));
-    if (this.resting) clearTimeout(this.resting);
   }
 
   private async open(): Promise<void> {
@@ -220,21 +221,11 @@ export class LiveSession {
     this.hasOlder.value = true;
   }
 
-  // A page that nobody looks at gives its connection back; browsers have few of them.
-  private lookAway = (): void => {
-    if (document.hidden) {
-      this.resting ??= setTimeout(() => {
-        this.resting = null;
-        if (this.connection.peek() !== "live" && this.connection.peek() !== "waiting") return;
-        this.reader.rest();
-        this.connection.value = "waiting";
-      }, REST_MS);
-    } else {
-      if (this.resting) clearTimeout(this.resting);
-      this.resting = null;
-      this.comeBack();
-    }
-  };
+  private rest(): void {
+    if (this.connection.peek() !== "live" && this.connection.peek() !== "waiting") return;
+    this.reader.rest();
+    this.connection.value = "waiting";
+  }
 
   private comeBack = (): void => {
     if (this.connection.peek() === "waiting" && this.opened) this.follow(this.seq);
@@ -284,13 +275,18 @@ export class LiveSession {
     return found;
   }
 
+  // A cell that is shown.
+  cell(id: string): LiveCell | undefined {
+    return this.byId.get(id);
+  }
+
   // -- what a person does
 
   // Runs a cell. Sent again with the same key it is not run again, so a lost answer does no harm.
   async runCell(code: string, context = "default"): Promise<LiveCell> {
     const key = crypto.getRandomValues(new Uint32Array(4)).join("-");
     const timeout = this.info.peek()?.limits["cell_seconds"];
-    const body = JSON.stringify({ code, context, wait: false, allow_stdin: true, timeout, by: BY });
+    const body = JSON.stringify({ code, context, wait: false, allow_stdin: true, timeout, by: personName.peek() });
     for (let attempt = 0; ; attempt++) {
       try {
         const answer = await fetch(`${this.url}/executions`, {
@@ -310,7 +306,7 @@ export class LiveSession {
     }
   }
 
-  async act(action: "interrupt" | "restart" | "pause" | "resume" | "stop" | "start"): Promise<void> {
+  async act(action: string): Promise<void> {
     this.info.value = await post<Session>(`${this.url}/${action}`);
   }
 

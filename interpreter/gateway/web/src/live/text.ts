@@ -3,10 +3,10 @@
 const HEAD_LINES = 500;
 const TAIL_LINES = 4000;
 const TAIL_CHARACTERS = 1024 * 1024;
-const LINE = 8192;
+export const LINE = 8192;
 const MOST_SPANS = 2000;
 
-// Lines that are not there, and where in a text they would be.
+// Lines that are not there, and where in a text they would be; none if what is missing is within a line.
 export interface Gap {
   at: number;
   lines: number;
@@ -17,6 +17,8 @@ export class TextBuffer {
   private tail: string[] = [];
   private tailSize = 0;
   private open = "";
+  private headSize = 0;
+  private long = false;
   skipped = 0;
 
   constructor(text = "", gap?: Gap) {
@@ -25,7 +27,7 @@ export class TextBuffer {
 
   // Everything that was kept, the last line also while it is being written.
   lines(): { head: string[]; tail: string[] } {
-    const last = shown(this.open);
+    const last = kept(shown(this.open));
     if (!last) return { head: this.head, tail: this.tail };
     return this.tail.length || this.skipped || this.head.length >= HEAD_LINES
       ? { head: this.head, tail: [...this.tail, last] }
@@ -36,7 +38,18 @@ export class TextBuffer {
     return this.head.length + this.skipped + this.tail.length + (shown(this.open) ? 1 : 0);
   }
 
+  // Whether a line is longer than what is kept of it.
+  get cut(): boolean {
+    return this.long || shown(this.open).length > LINE;
+  }
+
+  // Characters that are kept.
+  get size(): number {
+    return this.headSize + this.tailSize + this.open.length;
+  }
+
   append(text: string, gap?: Gap): void {
+    if (gap && !gap.lines) this.long = true;
     if (gap?.lines) {
       this.write(text.slice(0, gap.at));
       this.skipped += gap.lines + this.tail.length;
@@ -55,18 +68,20 @@ export class TextBuffer {
       from = end + 1;
     }
     if (from < text.length) this.open = overwritten(this.open + text.slice(from));
-    if (this.open.length > LINE) this.open = this.open.slice(0, LINE);
+    this.open = begun(this.open);
     if (this.tail.length > 2 * TAIL_LINES || this.tailSize > 2 * TAIL_CHARACTERS) this.trim();
   }
 
   private add(line: string): void {
-    const kept = line.length > LINE ? line.slice(0, LINE) + " …" : line;
+    const added = kept(line);
+    if (line.length > LINE) this.long = true;
     if (this.head.length < HEAD_LINES && !this.skipped) {
-      this.head.push(kept);
+      this.head.push(added);
+      this.headSize += added.length;
       return;
     }
-    this.tail.push(kept);
-    this.tailSize += kept.length;
+    this.tail.push(added);
+    this.tailSize += added.length;
   }
 
   private trim(): void {
@@ -79,6 +94,14 @@ export class TextBuffer {
     this.tail.splice(0, drop);
     this.skipped += drop;
   }
+}
+
+const kept = (line: string): string => (line.length > LINE ? line.slice(0, LINE) + " …" : line);
+
+// Of a line that is being written as much as is kept, and one character by which it is known to be longer.
+function begun(line: string): string {
+  if (line.length <= LINE + 1) return line;
+  return line.slice(0, LINE + 1) + (line.endsWith("\r") ? "\r" : "");
 }
 
 // A line after its carriage returns and backspaces: progress bars write over themselves. It takes one

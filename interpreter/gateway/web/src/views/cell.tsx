@@ -3,6 +3,7 @@
 import { useComputed } from "@preact/signals";
 import { memo } from "preact/compat";
 import { useEffect, useState } from "preact/hooks";
+import { now } from "../clock";
 import { duration, span } from "../format";
 import type { LiveCell } from "../live/cell";
 import type { LiveSession } from "../live/session";
@@ -106,7 +107,7 @@ function Took({ cell }: { cell: LiveCell }) {
     return () => clearInterval(timer);
   }, [running.value]);
   if (status === "running") {
-    const since = started_at ? (Date.now() - Date.parse(started_at)) / 1000 : 0;
+    const since = started_at ? (now() - Date.parse(started_at)) / 1000 : 0;
     return <span class="took">running, {span(since)}</span>;
   }
   const took = duration_ms === null ? "" : duration(duration_ms);

@@ -13,11 +13,18 @@ interface Question {
 }
 
 const question = signal<Question | null>(null);
+let last: Promise<unknown> = Promise.resolve();
 
+// One question after another.
 export function ask(title: string, body: ComponentChildren, yes: string, danger = false): Promise<boolean> {
-  return new Promise((resolve) => {
-    question.value = { title, body, yes, danger, answer: resolve };
-  });
+  const answer = last.then(
+    () =>
+      new Promise<boolean>((resolve) => {
+        question.value = { title, body, yes, danger, answer: resolve };
+      }),
+  );
+  last = answer;
+  return answer;
 }
 
 export function DialogHost() {

@@ -142,7 +142,7 @@ export function makeEditor(options: EditorOptions): EditorView {
         indentUnit.of("    "),
         syntaxHighlighting(classHighlighter),
         tip,
-        placeholder("Write Python. Shift-Enter runs it."),
+        placeholder("Write code. Shift-Enter runs it."),
         EditorView.lineWrapping,
         EditorView.contentAttributes.of({ "aria-label": options.label }),
         EditorView.updateListener.of((update) => update.docChanged && options.changed(update.state.doc.toString())),

@@ -1,7 +1,7 @@
 // The files of a session: look around, preview, drop files in, take files out.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, call, explain, fileUrl, get, headers } from "../api";
+import { ApiError, call, explain, fileUrl, get } from "../api";
 import { ago, bytes, count } from "../format";
 import type { LiveSession } from "../live/session";
 import type { Directory, FileEntry } from "../types";
@@ -9,22 +9,13 @@ import { ask } from "./dialogs";
 import { Icon } from "./icons";
 import { Preview } from "./preview";
 import { attempt } from "./toasts";
-
-interface Upload {
-  id: number;
-  name: string;
-  part: number;
-  problem: string;
-}
-
-let uploadIds = 0;
+import { dropped, useUploads } from "./uploads";
 
 export function FilesView({ live }: { live: LiveSession }) {
   const [path, setPath] = useState("");
   const [listed, setListed] = useState<Directory | null>(null);
   const [problem, setProblem] = useState("");
   const [chosen, setChosen] = useState<FileEntry | null>(null);
-  const [uploads, setUploads] = useState<Upload[]>([]);
   const [over, setOver] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
 
@@ -49,28 +40,17 @@ export function FilesView({ live }: { live: LiveSession }) {
   };
   const changed = live.filesChanged.value;
   useEffect(() => void load(), [path, changed]);
+  // Nobody tells of what others put in, so it is looked for when somebody looks.
+  const look = (): void => void live.filesChanged.value++;
+  useEffect(() => {
+    window.addEventListener("focus", look);
+    return () => window.removeEventListener("focus", look);
+  }, [live]);
 
-  const send = async (files: File[]): Promise<void> => {
-    const tasks = files.map((file) => ({ file, id: ++uploadIds }));
-    setUploads((now) => [...now, ...tasks.map(({ file, id }) => ({ id, name: file.name, part: 0, problem: "" }))]);
-    for (const { file, id } of tasks) {
-      const change = (facts: Partial<Upload>): void =>
-        setUploads((now) => now.map((upload) => (upload.id === id ? { ...upload, ...facts } : upload)));
-      try {
-        await upload(fileUrl(live.id, join(path, file.name)), file, (part) => change({ part }));
-        setUploads((now) => now.filter((upload) => upload.id !== id));
-        await load();
-      } catch (error) {
-        change({ problem: explain(error) });
-      }
-    }
-  };
-
-  const drop = (event: DragEvent): void => {
-    event.preventDefault();
-    setOver(false);
-    const files = [...(event.dataTransfer?.files ?? [])];
-    if (files.length) void send(files);
+  const uploads = useUploads(live, look);
+  const take = async (data: DataTransfer): Promise<void> => {
+    const given = await attempt(() => dropped(data));
+    if (given?.length) await uploads.send(path, given);
   };
 
   const remove = async (entry: FileEntry): Promise<void> => {
@@ -90,11 +70,18 @@ export function FilesView({ live }: { live: LiveSession }) {
         setOver(true);
       }}
       onDragLeave={(event) => event.currentTarget === event.target && setOver(false)}
-      onDrop={drop}
+      onDrop={(event) => {
+        event.preventDefault();
+        setOver(false);
+        if (event.dataTransfer) void take(event.dataTransfer);
+      }}
     >
       <div class="files-bar">
         <Crumbs path={path} go={setPath} />
         <span class="files-actions">
+          <button class="icon" onClick={look} aria-label="Look again" title="Look again">
+            <Icon name="restart" />
+          </button>
           <button onClick={() => picker.current!.click()}>
             <Icon name="upload" /> Upload
           </button>
@@ -108,7 +95,7 @@ export function FilesView({ live }: { live: LiveSession }) {
             hidden
             aria-label="Files to upload"
             onChange={(event) => {
-              void send([...(event.currentTarget.files ?? [])]);
+              void uploads.send(path, [...(event.currentTarget.files ?? [])].map((file) => ({ file, path: file.name })));
               event.currentTarget.value = "";
             }}
           />
@@ -119,21 +106,7 @@ export function FilesView({ live }: { live: LiveSession }) {
           {problem}
         </p>
       )}
-      {uploads.map((upload) => (
-        <div key={upload.id} class="upload">
-          <span>{upload.name}</span>
-          {upload.problem ? (
-            <>
-              <span class="problem">{upload.problem}</span>
-              <button class="icon small" aria-label="Dismiss" onClick={() => setUploads(uploads.filter((u) => u !== upload))}>
-                <Icon name="close" />
-              </button>
-            </>
-          ) : (
-            <progress max={1} value={upload.part} aria-label={`Uploading ${upload.name}`} />
-          )}
-        </div>
-      ))}
+      {uploads.list}
       <div class="files-body" data-open={chosen ? "" : undefined}>
         <ul class="entries" aria-label={path || "Workspace"}>
           {path && (
@@ -205,27 +178,3 @@ function Crumbs({ path, go }: { path: string; go: (path: string) => void }) {
 }
 
 const parentOf = (path: string): string => path.split("/").slice(0, -1).join("/");
-const join = (folder: string, name: string): string => (folder ? `${folder}/${name}` : name);
-
-// Only XMLHttpRequest tells how much of a body has left.
-function upload(url: string, file: File, progress: (part: number) => void): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest();
-    request.open("PUT", url);
-    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
-    request.upload.onprogress = ({ loaded, total }) => progress(total ? loaded / total : 0);
-    request.onerror = () => reject(new TypeError("lost"));
-    request.onload = () => {
-      if (request.status < 300) return resolve();
-      let message = `The gateway answered ${request.status}.`;
-      try {
-        message = JSON.parse(request.responseText).error.message;
-      } catch {
-        // The status has to do.
-      }
-      reject(new Error(message));
-    };
-    request.send(file);
-  });
-}
-

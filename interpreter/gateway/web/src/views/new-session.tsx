@@ -1,10 +1,11 @@
 // Making a session: nothing has to be filled in.
 
-import { useEffect, useState } from "preact/hooks";
-import { call, explain, fileUrl, get, post } from "../api";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { call, explain, fileUrl, get, post, sessionUrl } from "../api";
 import { bytes, count } from "../format";
 import type { Dataset, Session } from "../types";
 import { Dialog } from "./dialogs";
+import { attempt } from "./toasts";
 
 const LIMITS = [
   { key: "memory_mb", label: "Memory, MB" },
@@ -23,6 +24,8 @@ export function NewSession(props: { onClose: () => void; onDone: (session: Sessi
   const [limits, setLimits] = useState<Record<string, number>>({});
   // The session, once it is there: what fails after that is tried again with it, not with another one.
   const [made, setMade] = useState<Session | null>(null);
+  const over = useRef(new AbortController());
+  useEffect(() => () => over.current.abort(), []);
 
   useEffect(() => {
     get<{ limits: Record<string, number> }>("/v1/status").then(
@@ -62,14 +65,17 @@ export function NewSession(props: { onClose: () => void; onDone: (session: Sessi
         inputs: form.getAll("dataset").map(String),
         on_idle: String(form.get("on_idle") ?? "") || null,
       }));
+      // Whoever has left before it was there does not want it any more.
+      if (over.current.signal.aborted) return void attempt(() => call("DELETE", sessionUrl(session.id)));
       setMade(session);
       for (const file of files) {
         setBusy(`Sending ${file.name} …`);
-        await call("PUT", fileUrl(session.id, file.name), file);
+        await call("PUT", fileUrl(session.id, file.name), file, over.current.signal);
         setFiles((left) => left.filter((other) => other !== file));
       }
       props.onDone(session);
     } catch (error) {
+      if (over.current.signal.aborted) return;
       setProblem(explain(error));
       setBusy("");
     }

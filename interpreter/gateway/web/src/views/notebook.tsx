@@ -30,19 +30,27 @@ export function Notebook({ live, outputsOnly = false }: { live: LiveSession; out
   );
 }
 
-// Stays at the end while the reader is there, and leaves the reader alone otherwise.
+// Stays at the end while the reader is there, and leaves the reader alone otherwise; who was elsewhere comes
+// back to the same place.
 function Follow({ live }: { live: LiveSession }) {
   const atEnd = useRef(true);
+  const place = useRef(0);
   const started = useRef(false);
   useEffect(() => {
+    const root = document.querySelector(".notebook")!;
+    const hidden = (): boolean => root.clientHeight === 0;
     const look = (): void => {
+      if (hidden()) return;
       const { scrollHeight, clientHeight, scrollTop } = document.documentElement;
       atEnd.current = scrollHeight - clientHeight - scrollTop < NEAR;
+      place.current = scrollTop;
     };
     window.addEventListener("scroll", look, { passive: true });
-    const root = document.querySelector(".notebook")!;
+    let away = false;
     const grown = new ResizeObserver(() => {
-      if (atEnd.current && !(root.parentElement as HTMLElement).hidden) scrollToEnd();
+      if (!hidden() && atEnd.current) scrollToEnd();
+      else if (!hidden() && away) document.documentElement.scrollTop = place.current;
+      away = hidden();
     });
     grown.observe(root);
     return () => {

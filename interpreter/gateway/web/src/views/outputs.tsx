@@ -55,13 +55,13 @@ const One = memo(function One({ output, cell, live, label }: { output: Shown; ce
     case "text":
       return <Text buffer={output.buffer} lines={output.buffer.lines()} name={output.name} whole={whole} />;
     case "error":
-      return <Traceback {...output} />;
+      return <Traceback {...output} whole={whole} />;
     case "gap":
       return <p class="faint">… {output.dropped.toLocaleString("en")} outputs are not shown …</p>;
     case "data":
       return (
         <>
-          {!onlyPictures(output) && <Data data={output.data} metadata={output.metadata} label={label} />}
+          {!onlyPictures(output) && <Data data={output.data} metadata={output.metadata} label={label} whole={whole} />}
           {Object.entries(leftOut(output.metadata)).map(([mime, size]) => (
             <LeftOut key={mime} cell={cell} live={live} mime={mime} size={size} alt={altOf(output.data, label)} />
           ))}
@@ -90,7 +90,14 @@ function best(data: MimeBundle): string | undefined {
   return mimes[0];
 }
 
-export function Data({ data, metadata, label }: { data: MimeBundle; metadata: Record<string, unknown>; label: string }) {
+interface DataProps {
+  data: MimeBundle;
+  metadata: Record<string, unknown>;
+  label: string;
+  whole?: string;
+}
+
+function Data({ data, metadata, label, whole }: DataProps) {
   const mime = best(data);
   if (!mime) return null;
   const value = data[mime];
@@ -109,7 +116,7 @@ export function Data({ data, metadata, label }: { data: MimeBundle; metadata: Re
   }
   if (mime === "application/json") return <JsonTree value={value} />;
   if (mime === "text/plain" || !ORDER.some((kind) => kind.test(mime))) {
-    return <Text text={typeof text === "string" ? text : JSON.stringify(text)} name="result" />;
+    return <Text text={typeof text === "string" ? text : JSON.stringify(text)} name="result" whole={whole} />;
   }
   return <Frame mime={mime} value={text} label={label} />;
 }

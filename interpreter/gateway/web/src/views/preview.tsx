@@ -28,6 +28,7 @@ export function Preview({ live, entry, onClose }: { live: LiveSession; entry: Fi
     const abort = new AbortController();
     begin(url, abort.signal).then(
       ({ text, size }) => {
+        setProblem("");
         setText(text);
         setSize(size ?? entry.size);
       },
@@ -49,13 +50,14 @@ export function Preview({ live, entry, onClose }: { live: LiveSession; entry: Fi
         </button>
       </div>
       {problem && <p class="problem">{problem}</p>}
-      {picture ? <Picture url={url} version={changed} alt={entry.name} /> : text !== null && <Contents name={entry.name} text={text} whole={size <= MOST} />}
+      {picture ? <Picture url={url} version={changed} alt={entry.name} /> : text !== null && <Contents name={entry.name} text={text} url={url} whole={size <= MOST} />}
     </aside>
   );
 }
 
 async function begin(url: string, signal: AbortSignal): Promise<{ text: string | null; size: number | null }> {
-  const answer = await fetch(url, { headers: { ...headers, Range: `bytes=0-${MOST - 1}` }, signal });
+  // A browser that kept a part of what was there before would put the two together.
+  const answer = await fetch(url, { headers: { ...headers, Range: `bytes=0-${MOST - 1}` }, cache: "no-store", signal });
   if (answer.status === 416) return { text: "", size: 0 };
   if (!answer.ok) throw await problemOf(answer);
   const data = new Uint8Array(await answer.arrayBuffer());
@@ -64,7 +66,7 @@ async function begin(url: string, signal: AbortSignal): Promise<{ text: string |
   return { text: text ?? "This is no text.", size: total };
 }
 
-function Contents({ name, text, whole }: { name: string; text: string; whole: boolean }) {
+function Contents({ name, text, url, whole }: { name: string; text: string; url: string; whole: boolean }) {
   const ending = name.split(".").pop()?.toLowerCase();
   if (ending === "csv" || ending === "tsv") return <Table text={text} separator={ending === "tsv" ? "\t" : ","} whole={whole} />;
   if (ending === "json" && whole) {
@@ -76,7 +78,7 @@ function Contents({ name, text, whole }: { name: string; text: string; whole: bo
   }
   return (
     <>
-      <Text text={text} name="file" />
+      <Text text={text} name="file" whole={url} />
       {!whole && <p class="faint">This is the beginning.</p>}
     </>
   );

@@ -1,19 +1,15 @@
 // One session: its notebook, its files, its terminal.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { runAll } from "../live/run-all";
 import { LiveSession } from "../live/session";
-import { go, Link } from "../router";
-import { ask, Dialog } from "./dialogs";
+import { Link } from "../router";
 import { FilesView } from "./files";
 import { Icon } from "./icons";
 import { lazily } from "./lazy";
-import { Menu } from "./menu";
 import { Notebook } from "./notebook";
-import { remove, sureToStop } from "./sessions";
+import { Actions } from "./session-actions";
 import { IdleLeft, State, Usage } from "./state";
-import { attempt, say } from "./toasts";
 
 const TerminalView = lazily(async () => (await import("./terminal")).TerminalView);
 const TABS = ["notebook", "files", "terminal"] as const;
@@ -88,6 +84,11 @@ export function SessionView({ id }: { id: string }) {
         <Connection live={live} />
         <Actions live={live} />
       </div>
+      {live.again.value && (
+        <p class="notice" role="status">
+          Running all again: {live.again.value}. It ends with the cell that runs then, when this page is left or reloaded.
+        </p>
+      )}
       {live.notice.value && (
         <div class="notice" role="status">
           {live.notice.value}
@@ -133,93 +134,5 @@ function Connection({ live }: { live: LiveSession }) {
     <span class="connection" role="status" data-connection={live.connection.value}>
       {text}
     </span>
-  );
-}
-
-function Actions({ live }: { live: LiveSession }) {
-  const [lab, setLab] = useState(false);
-  const info = live.info.value;
-  if (!info) return null;
-  const asleep = info.state === "stopped" || info.state === "failed";
-  const restart = async (): Promise<boolean> => {
-    const sure = await ask("Restart the kernel?", "What is in memory is gone then; files and history stay.", "Restart", true);
-    return sure && (await attempt(() => live.act("restart").then(() => true))) === true;
-  };
-  return (
-    <div class="actions">
-      {asleep ? (
-        <button class="primary" onClick={() => void attempt(() => live.act("start"))}>
-          <Icon name="play" /> Start
-        </button>
-      ) : info.state === "paused" ? (
-        <button class="primary" onClick={() => void attempt(() => live.act("resume"))}>
-          <Icon name="play" /> Resume
-        </button>
-      ) : (
-        <>
-          <button
-            onClick={() => void attempt(() => live.act("interrupt"))}
-            disabled={info.state !== "busy"}
-            title="Interrupt what runs"
-          >
-            <Icon name="stop" /> <span class="word">Interrupt</span>
-          </button>
-          <button onClick={() => void restart().then((done) => done && say("The kernel is new."))} title="A new kernel">
-            <Icon name="restart" /> <span class="word">Restart</span>
-          </button>
-        </>
-      )}
-      <Menu
-        label="More"
-        items={[
-          {
-            icon: "again",
-            text: "Run all again",
-            off: asleep,
-            act: () => void restart().then((done) => (done ? attempt(() => runAll(live)) : undefined)),
-          },
-          { icon: "download", text: "Download as .ipynb", href: `${live.url}/notebook` },
-          { icon: "lab", text: "Open in JupyterLab", act: () => setLab(true) },
-          { icon: "pause", text: "Pause", off: asleep || info.state === "paused", act: () => void attempt(() => live.act("pause")) },
-          { icon: "stop", text: "Stop", off: asleep, act: () => void sureToStop(info.name ?? info.id).then((yes) => (yes ? attempt(() => live.act("stop")) : undefined)) },
-          { icon: "trash", text: "Delete", danger: true, act: () => void remove(info).then((gone) => gone && go("/")) },
-        ]}
-      />
-      {lab && <OpenInLab name={info.name ?? info.id} onClose={() => setLab(false)} />}
-    </div>
-  );
-}
-
-// Without encryption there is no clipboard for pages; then the text is marked, for a person's own keys.
-async function copy(text: string): Promise<void> {
-  try {
-    await navigator.clipboard.writeText(text);
-    say("Copied.");
-  } catch {
-    const place = document.querySelector(".copy code");
-    if (place) getSelection()?.selectAllChildren(place);
-    say(place && document.execCommand("copy") ? "Copied." : "It is marked: copy it with your keyboard.");
-  }
-}
-
-function OpenInLab({ name, onClose }: { name: string; onClose: () => void }) {
-  const command = `interpreter lab ${/^[\w.-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`}`;
-  return (
-    <Dialog title="Open in JupyterLab" onClose={onClose}>
-      <p class="soft">Where the interpreter is installed, this opens the session in JupyterLab, with its live kernel:</p>
-      <div class="copy">
-        <code>{command}</code>
-        <button
-          onClick={() => void copy(command)}
-        >
-          <Icon name="copy" /> Copy
-        </button>
-      </div>
-      <div class="dialog-actions">
-        <button class="primary" onClick={onClose}>
-          Close
-        </button>
-      </div>
-    </Dialog>
   );
 }

@@ -1,6 +1,6 @@
 // All sessions, as they are now.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { call, explain, get, post, sessionUrl } from "../api";
 import { ago } from "../format";
 import { go, Link } from "../router";
@@ -29,13 +29,16 @@ export function SessionsView() {
 
   // Who looks for something looks among all of them.
   const most = wanted.trim() ? MOST : limit;
+  // Answers can overtake each other: what was asked before the one that is shown is not shown any more.
+  const asked = useRef(0);
+  const answered = useRef(0);
   const load = async (): Promise<void> => {
-    try {
-      setListed(await get<Listed>(`/v1/sessions?limit=${most}`));
-      setProblem("");
-    } catch (error) {
-      setProblem(explain(error));
-    }
+    const mine = ++asked.current;
+    const shown = await get<Listed>(`/v1/sessions?limit=${most}`).catch((error: unknown) => explain(error));
+    if (mine < answered.current) return;
+    answered.current = mine;
+    setProblem(typeof shown === "string" ? shown : "");
+    if (typeof shown !== "string") setListed(shown);
   };
 
   useEffect(() => {

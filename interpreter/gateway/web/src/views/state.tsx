@@ -24,15 +24,22 @@ export function State({ session }: { session: Session }) {
 
 // Processor time since the last look, as a share of one core; looks are kept by session.
 const looks = new Map<string, { at: number; cpu: number; share: number | null }>();
+// However often what was read once is drawn, it is one look.
+const shares = new WeakMap<Session, number | null>();
 
-export function cpuShare(session: Session): number | null {
-  if (!session.usage) return null;
+function cpuShare(session: Session): number | null {
+  if (!shares.has(session)) shares.set(session, look(session));
+  return shares.get(session)!;
+}
+
+function look({ id, usage }: Session): number | null {
+  if (!usage) return null;
   const now = performance.now();
-  const before = looks.get(session.id);
-  const cpu = session.usage.cpu_seconds;
+  const before = looks.get(id);
+  const cpu = usage.cpu_seconds;
   if (before && now - before.at < 800) return before.share;
   const share = before && cpu >= before.cpu ? ((cpu - before.cpu) * 1000) / (now - before.at) : null;
-  looks.set(session.id, { at: now, cpu, share });
+  looks.set(id, { at: now, cpu, share });
   return share;
 }
 

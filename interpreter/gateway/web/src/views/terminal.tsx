@@ -4,6 +4,7 @@ import { FitAddon } from "@xterm/addon-fit";
 import { Terminal } from "@xterm/xterm";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, get, sessionUrl } from "../api";
+import { Flow } from "../live/flow";
 import { isDark } from "../theme";
 import type { Session } from "../types";
 import { Icon } from "./icons";
@@ -18,6 +19,8 @@ const DARK = {
   black: "#2a2e35", red: "#f08a80", green: "#8fce9b", yellow: "#dfc07a", blue: "#8db4f0", magenta: "#d3a0d8", cyan: "#7fcbd6", white: "#dcdfe4",
   brightBlack: "#7b828d", brightRed: "#ffa79f", brightGreen: "#aee6b8", brightYellow: "#f3d898", brightBlue: "#adcbff", brightMagenta: "#e8bdec", brightCyan: "#a0e3ec", brightWhite: "#ffffff",
 };
+
+const HINT = "terminal-hint";
 
 allowStyles();
 
@@ -75,9 +78,18 @@ function Screen({ session, name }: { session: string; name: string }) {
     screen.loadAddon(fit);
     screen.open(place.current!);
     terminal.current = screen;
+    screen.textarea?.setAttribute("aria-describedby", HINT);
+    screen.attachCustomKeyEventHandler((event) => {
+      if (event.key !== "Enter" || !event.ctrlKey || !event.shiftKey) return true;
+      event.preventDefault();
+      if (event.type === "keydown") document.querySelector<HTMLElement>(".terminal-bar [aria-pressed=true]")?.focus();
+      return false;
+    });
+    const flow = new Flow((text, drawn) => screen.write(text, drawn));
     let socket: WebSocket | null = null;
     let wait = 250;
     let ended = false;
+    let met = false;
     let left = false;
     let timer: ReturnType<typeof setTimeout>;
 
@@ -119,14 +131,17 @@ function Screen({ session, name }: { session: string; name: string }) {
       mine.onopen = () => {
         opened = true;
         wait = 250;
-        screen.reset(); // the gateway shows again what was there
+        flow.forget();
+        screen.write("\x1bc"); // a new screen: the gateway shows again what was there
         setState("open");
         resize();
-        screen.focus();
+        // Who has left it meanwhile is not called back.
+        if (!met || document.activeElement === document.body) screen.focus();
+        met = true;
       };
       mine.onmessage = ({ data }) => {
         const [kind, text] = JSON.parse(data) as [string, unknown];
-        if (kind === "stdout" && typeof text === "string") screen.write(text);
+        if (kind === "stdout" && typeof text === "string") flow.show(text);
         if (kind === "disconnect") ended = true;
       };
       mine.onclose = ({ reason }) => {
@@ -172,6 +187,9 @@ function Screen({ session, name }: { session: string; name: string }) {
   return (
     <>
       <div class="screen" ref={place} data-state={state} />
+      <p class="hints faint" id={HINT}>
+        <kbd>Ctrl</kbd> <kbd>Shift</kbd> <kbd>Enter</kbd> leaves the terminal; <kbd>Tab</kbd> is typed into it.
+      </p>
       <p class="connection" role="status">
         {state === "over" ? "This terminal is over." : state === "waiting" || state === "paused" ? word : ""}
         {state === "paused" && <button onClick={() => wake.current()}>Resume</button>}

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { count } from "../format";
-import { spans, TextBuffer } from "../live/text";
+import { LINE, spans, TextBuffer } from "../live/text";
 
 const HEAD = { lines: 60, characters: 30_000 };
 const TAIL = { lines: 140, characters: 60_000 };
@@ -25,27 +25,33 @@ export function Text({ name, text, buffer, lines, whole }: Props) {
   const [steps, setSteps] = useState(0);
   const kept = head.length + tail.length;
   const all = tail.length ? [...head, ...tail] : head;
-  if (!source.skipped && fitting(all, room(WHOLE, 2 * steps)) === all.length) return <Block name={name} lines={all} />;
-  const first = head.slice(0, fitting(head, room(HEAD, steps)));
+  const fits = !source.skipped && fitting(all, room(WHOLE, 2 * steps)) === all.length;
+  const first = fits ? all : head.slice(0, fitting(head, room(HEAD, steps)));
   const rest = source.skipped ? tail : all.slice(first.length);
   const last = rest.slice(rest.length - fitting(rest.toReversed(), room(TAIL, steps)));
   const gone = source.count - first.length - last.length;
+  const missing = [
+    gone > 0 && `${count(gone, "line")} not shown`,
+    source.cut && `lines are cut after ${LINE.toLocaleString("en")} characters`,
+  ].filter((said) => said !== false);
   return (
     <>
       <Block name={name} lines={first} />
-      <p class="cut">
-        <span>{count(gone, "line")} not shown</span>
-        {first.length + last.length < kept && (
-          <button class="quiet" onClick={() => setSteps(steps + 1)}>
-            Show more
-          </button>
-        )}
-        {whole && (
-          <a href={whole} download>
-            Download all
-          </a>
-        )}
-      </p>
+      {missing.length > 0 && (
+        <p class="cut">
+          <span>{missing.join("; ")}</span>
+          {first.length + last.length < kept && (
+            <button class="quiet" onClick={() => setSteps(steps + 1)}>
+              Show more
+            </button>
+          )}
+          {whole && (
+            <a href={whole} download>
+              Download all
+            </a>
+          )}
+        </p>
+      )}
       <Block name={name} lines={last} />
     </>
   );

@@ -1,12 +1,13 @@
 // An exception: what it says and the line of the cell it came from; the rest on demand.
 
 import { stripped } from "../live/text";
-import { Coloured } from "./text";
+import { Text } from "./text";
 
 interface Props {
   ename: string;
   evalue: string;
   traceback: string[];
+  whole?: string;
 }
 
 const CELL = /(?:Cell|Input) In ?\[(\d+)\](?:, line (\d+))?/;
@@ -28,7 +29,7 @@ export function place(traceback: string[]): { cell: string; line: string; code: 
   return null;
 }
 
-export function Traceback({ ename, evalue, traceback }: Props) {
+export function Traceback({ ename, evalue, traceback, whole }: Props) {
   const at = place(traceback);
   const message = stripped(evalue);
   return (
@@ -48,9 +49,7 @@ export function Traceback({ ename, evalue, traceback }: Props) {
       {traceback.length > 0 && (
         <details>
           <summary>Traceback</summary>
-          <pre class="text" tabIndex={0}>
-            <Coloured text={traceback.join("\n").slice(0, MOST)} />
-          </pre>
+          <Text text={traceback.join("\n")} name="traceback" whole={whole} />
         </details>
       )}
     </div>
