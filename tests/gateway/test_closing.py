@@ -38,9 +38,7 @@ def files() -> Iterator[Files]:
     made.close()
 
 
-@pytest.mark.parametrize(
-    "operation", [operations.read_file, contents.read_contents, contents.make_checkpoint]
-)
+@pytest.mark.parametrize("operation", [operations.read_file, contents.read_contents])
 async def test_nothing_that_was_read_is_closed_on_the_event_loop(
     files: Files, monkeypatch: pytest.MonkeyPatch, operation: Callable[[Any], Awaitable[Any]]
 ) -> None:
