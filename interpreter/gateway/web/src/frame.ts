@@ -84,12 +84,21 @@ addEventListener("click", (event) => {
   if (event.isTrusted) parent.postMessage({ link: address.slice(0, LONGEST_LINK) }, "*");
 });
 
+// What is as high as its window, whatever that is, gets one of this height; if it is that high by itself, it
+// has its own again.
+const FILLED = 420;
+let filled = false;
 let told = -1;
 function measure(): void {
   // Wherever it has been scrolled to; and the bar to scroll sideways needs room, too.
   const bar = innerHeight - document.documentElement.clientHeight;
-  const height = Math.ceil(Math.max(root.getBoundingClientRect().bottom + scrollY, root.scrollHeight) + bar);
-  if (height === told) return;
+  const own = Math.ceil(Math.max(root.getBoundingClientRect().bottom + scrollY, root.scrollHeight));
+  let height = own + bar;
+  if (own === innerHeight && own < FILLED && !filled && (told < 0 || own === told)) {
+    filled = true;
+    height = FILLED;
+    addEventListener("resize", measure, { once: true });
+  } else if (height === told || (filled && own === innerHeight)) return;
   told = height;
   parent.postMessage({ height }, "*");
 }
