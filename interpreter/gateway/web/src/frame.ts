@@ -27,9 +27,14 @@ addEventListener("message", (event: MessageEvent<Content>) => {
   document.documentElement.dataset["theme"] = last.dark ? "dark" : "light";
   // Colours of a document follow the style sheet; charts are drawn anew.
   if (before && before.value === last.value && !/vega|plotly/.test(last.mime)) return;
-  show(last).catch((error) => {
-    root.textContent = `This could not be shown: ${String(error?.message ?? error).slice(0, 500)}`;
-  });
+  show(last)
+    .catch((error) => {
+      root.textContent = `This could not be shown: ${String(error?.message ?? error).slice(0, 500)}`;
+    })
+    .finally(() => {
+      done = true;
+      measure();
+    });
 });
 
 async function show({ mime, value, dark }: Content): Promise<void> {
@@ -84,12 +89,23 @@ addEventListener("click", (event) => {
   if (event.isTrusted) parent.postMessage({ link: address.slice(0, LONGEST_LINK) }, "*");
 });
 
+// What is as high as its window, whatever that is, gets one of this height; if it is that high by itself, it
+// has its own again.
+const FILLED = 420;
+let filled = false;
+let done = false;
 let told = -1;
 function measure(): void {
+  if (!done && !root.hasChildNodes()) return; // there is nothing yet
   // Wherever it has been scrolled to; and the bar to scroll sideways needs room, too.
   const bar = innerHeight - document.documentElement.clientHeight;
-  const height = Math.ceil(Math.max(root.getBoundingClientRect().bottom + scrollY, root.scrollHeight) + bar);
-  if (height === told) return;
+  const own = Math.ceil(Math.max(root.getBoundingClientRect().bottom + scrollY, root.scrollHeight));
+  let height = own + bar;
+  if (own === innerHeight && own < FILLED && !filled && (told < 0 || own === told)) {
+    filled = true;
+    height = FILLED;
+    addEventListener("resize", measure, { once: true });
+  } else if (height === told || (filled && own === innerHeight)) return;
   told = height;
   parent.postMessage({ height }, "*");
 }

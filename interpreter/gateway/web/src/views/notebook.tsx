@@ -42,7 +42,9 @@ function Follow({ live }: { live: LiveSession }) {
     const look = (): void => {
       if (hidden()) return;
       const { scrollHeight, clientHeight, scrollTop } = document.documentElement;
-      atEnd.current = scrollHeight - clientHeight - scrollTop < NEAR;
+      // Once there, only who goes up leaves it: what has grown meanwhile takes nobody away.
+      const stays = atEnd.current && scrollTop >= place.current;
+      atEnd.current = stays || scrollHeight - clientHeight - scrollTop < NEAR;
       place.current = scrollTop;
     };
     window.addEventListener("scroll", look, { passive: true });
