@@ -163,7 +163,8 @@ class TerminalSocket(WebSocketHandler):
         try:
             await self._viewing.receive(message)
         except InterpreterError as e:
-            self.close(1011, e.message.encode()[:120].decode(errors="ignore"))
+            if self._terminal.ended is None:  # else that is what it is told
+                self.close(1011, e.message.encode()[:120].decode(errors="ignore"))
 
     def on_close(self) -> None:
         if self._viewing is not None:

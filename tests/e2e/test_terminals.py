@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import docker
 import httpx
 import psutil
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosedOK, InvalidStatus
 
 from tests import user_images
 from tests.conftest import Gateway, only
@@ -189,6 +191,19 @@ def test_a_terminal_that_is_over_says_so(view: Open, http: httpx.Client, session
     assert not [p for p in left if p["name"] == "sleep" and p["state"] != "zombie"]
     missing = http.delete(f"/v1/sessions/{session}/terminals/main")
     assert missing.json()["error"]["code"] == "terminal_not_found"
+
+
+def test_who_sends_something_while_the_session_stops_is_told_that_it_is_over(
+    view: Open, http: httpx.Client, session: str
+) -> None:
+    viewer = view()
+    with ThreadPoolExecutor() as threads:
+        stopping = threads.submit(http.post, f"/v1/sessions/{session}/stop")
+        with contextlib.suppress(ConnectionClosedOK):
+            while not stopping.done():
+                viewer.resize(30, 90)
+        assert stopping.result().status_code == 200
+    assert "[this terminal is over: " in viewer.see_the_end()
 
 
 def test_no_more_terminals_than_may_be(gateway: Gateway, http: httpx.Client) -> None:
