@@ -125,11 +125,15 @@ class Wire:
         )
 
     async def confirmed(self) -> None:
-        """Returns when it has been asked whether what it was sent arrived, and has said so."""
+        """Returns when it has been asked whether what it was sent arrived, has said so, and was heard."""
         self._questions.clear()
         while not self._questions.is_set():  # which takes reading on
-            asked = self.ask("kernel_info_request", {}, channel="control")
-            await self.until(lambda m, id=asked: m["parent"] == id and m["channel"] == "control")
+            await self._ask_something()
+        await self._ask_something()  # whose answer comes after what was said before was heard
+
+    async def _ask_something(self) -> None:
+        asked = self.ask("kernel_info_request", {}, channel="control")
+        await self.until(lambda m: m["parent"] == asked and m["channel"] == "control")
 
     async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         for message in self.seen:
