@@ -100,8 +100,14 @@ def test_deleting_a_session_is_a_way_out(cramped: Gateway, small_disk: SmallDisk
         large, id = s.create(), s.create()
         s.run(large, "open('large', 'wb').write(b'x' * 10_000_000); import os; os.sync()")
         small_disk.fill()
-        s.begin(id, FLOOD)  # a little might still fit into what the database has
-        wait_for(lambda: health(s)["status"] == "degraded")
+        cell = {"code": "print('unnoticed')", "wait": False}
+
+        def is_noticed() -> bool:
+            # A little may still fit into what the database has.
+            s.client.post(f"/v1/sessions/{id}/executions", json=cell)
+            return health(s)["status"] == "degraded"
+
+        wait_for(is_noticed)
         assert s.client.delete(f"/v1/sessions/{large}").status_code == 200
         wait_for(lambda: health(s)["status"] == "ok")
         assert s.run(id, "6 * 7")["text"] == "42"
